@@ -1,0 +1,59 @@
+// A folder of safetensors files, memory-mapped and used in place.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace seekline {
+
+/// One tensor of a checkpoint. `data` points into the mapping.
+struct Tensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  const std::uint8_t* data = nullptr;
+  std::int64_t bytes = 0;
+  int file = 0;  ///< index into Checkpoint::files()
+
+  std::int64_t elements() const;
+  std::string shape_text() const;  ///< "[129280, 5120]"
+};
+
+/// Owns the mappings of all shards. Opening reads headers only: milliseconds, whatever the size of the files.
+class Checkpoint {
+ public:
+  struct File {
+    std::filesystem::path path;
+    std::int64_t bytes = 0;
+  };
+
+  /// `folder` holds `model.safetensors.index.json` with its shards, or one `model.safetensors`.
+  /// Throws Error(kNotFound | kBadFile | kIo) with everything wrong with headers, ranges and index reported together.
+  static Checkpoint open(const std::filesystem::path& folder);
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+
+  const std::filesystem::path& folder() const;
+  const std::vector<File>& files() const;
+  /// In order of name.
+  const std::vector<Tensor>& tensors() const;
+  const Tensor* find(std::string_view name) const;  ///< nullptr if absent
+  std::int64_t tensor_bytes() const;
+
+  /// Asks the kernel to read [data, data + bytes) ahead; returns at once.
+  void will_need(const std::uint8_t* data, std::int64_t bytes) const;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace seekline

@@ -1,0 +1,41 @@
+// Dense decoders of `model_type: llama` in Hugging Face names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensor_spec.h"
+#include "checkpoint/weight_set.h"
+#include "checkpoint/yarn.h"
+
+namespace seekline {
+
+struct LlamaConfig {
+  std::int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
+  std::int64_t num_attention_heads, num_key_value_heads, head_dim;
+  double rms_norm_eps, rope_theta;
+  RopeScaling rope_scaling;
+  std::int64_t max_position_embeddings;
+  bool tie_word_embeddings = false;
+  std::vector<std::int64_t> eos_token_ids;
+  std::int64_t bos_token_id = -1;
+};
+
+LlamaConfig parse_llama_config(const nlohmann::json& config, const std::string& subject);
+
+struct LlamaLayerWeights {
+  std::vector<float> input_layernorm, post_attention_layernorm;
+  WeightView q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj;
+};
+
+struct LlamaWeights {
+  WeightView embed, head;  ///< the same view where the head is tied
+  std::vector<float> norm;
+  std::vector<LlamaLayerWeights> layers;
+};
+
+LlamaWeights load_llama_weights(const LlamaConfig& config, WeightSet& set);
+std::vector<TensorSpec> llama_tensor_specs(const LlamaConfig& config);
+
+}  // namespace seekline

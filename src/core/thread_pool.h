@@ -1,0 +1,66 @@
+// A persistent team of threads for fork-join stages with static splits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace seekline {
+
+/// A half-open range of work items.
+struct WorkRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// The share of worker `worker` of `workers` in `items` items, cut at multiples of `grain`. The split depends on
+/// these numbers only; results must not depend on it (docs/exactness.md).
+WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int workers);
+
+/// Owns `threads - 1` threads; the caller of `run` is worker 0. One `run` at a time, from one thread.
+/// Workers spin for a short while after a stage and then park, so that an idle engine uses no CPU.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return size_; }
+
+  /// Calls `task(worker)` on every worker and returns when all are done. `task` must not throw.
+  template <typename Task>
+  void run(Task&& task) {
+    if (size_ == 1) return task(0);
+    dispatch([](void* self, int worker) { (*static_cast<std::remove_reference_t<Task>*>(self))(worker); }, &task);
+  }
+
+  /// Splits `items` statically and calls `task(range, worker)` for every non-empty share.
+  template <typename Task>
+  void split(std::int64_t items, std::int64_t grain, Task&& task) {
+    run([&](int worker) {
+      const WorkRange range = static_split(items, grain, worker, size_);
+      if (range.size() > 0) task(range, worker);
+    });
+  }
+
+ private:
+  using Call = void (*)(void*, int);
+  void dispatch(Call call, void* task);
+  void work(int worker);
+
+  const int size_;
+  Call call_ = nullptr;
+  void* task_ = nullptr;
+  alignas(64) std::atomic<std::uint64_t> stage_{0};    // counts stages started; the top bit asks to stop
+  alignas(64) std::atomic<int> running_{0};            // workers that have not finished the stage
+  std::vector<std::thread> threads_;
+};
+
+/// Threads to use by default: the processors this process may run on.
+int default_threads();
+
+}  // namespace seekline
