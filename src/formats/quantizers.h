@@ -1,4 +1,5 @@
-// Block quantizers of activations and cache rows: value in, decoded value out. The truth for everything faster.
+// Block quantizers of activations and cache rows: value in, decoded value out. The truth for everything
+// faster.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,13 @@ namespace seekline {
 
 enum class BlockQuantizer : std::uint8_t {
   kNone,
-  kFp8Block32,       ///< e4m3, one ue8m0 per 32 (V4.1 activations and windows)
-  kFp8Block64,       ///< e4m3, one ue8m0 per 64 (V4 rows)
-  kFp8Block128,      ///< e4m3, one ue8m0 per 128 (V4 activations; V3.2 with scale_fmt ue8m0 gives the same values)
-  kFp8Block128F32,   ///< e4m3, one f32 scale per 128 (V3 activations, V3.2 rows and index keys)
-  kFp4Block32,       ///< e2m1, one ue8m0 per 32 (index keys and queries)
-  kFp4Block16,       ///< e2m1, one e4m3 per 16 (V4.1 main rows)
+  kFp8Block32,      ///< e4m3, one ue8m0 per 32 (V4.1 activations and windows)
+  kFp8Block64,      ///< e4m3, one ue8m0 per 64 (V4 rows)
+  kFp8Block128,     ///< e4m3, one ue8m0 per 128 (V4 activations; V3.2 with scale_fmt ue8m0 gives the same
+                    ///< values)
+  kFp8Block128F32,  ///< e4m3, one f32 scale per 128 (V3 activations, V3.2 rows and index keys)
+  kFp4Block32,      ///< e2m1, one ue8m0 per 32 (index keys and queries)
+  kFp4Block16,      ///< e2m1, one e4m3 per 16 (V4.1 main rows)
 };
 
 /// Values that share a scale; 1 for kNone.

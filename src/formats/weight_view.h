@@ -30,18 +30,25 @@ struct WeightView {
   bool empty() const { return data == nullptr; }
   std::int64_t row_bytes() const {
     switch (kind) {
-      case WeightKind::kF32: return cols * 4;
+      case WeightKind::kF32:
+        return cols * 4;
       case WeightKind::kF16:
-      case WeightKind::kBF16: return cols * 2;
-      case WeightKind::kE4M3: return cols;
-      case WeightKind::kE2M1: return cols / 2;
+      case WeightKind::kBF16:
+        return cols * 2;
+      case WeightKind::kE4M3:
+        return cols;
+      case WeightKind::kE2M1:
+        return cols / 2;
     }
     return 0;
   }
   std::int64_t scale_cols() const { return block_cols == 0 ? 0 : (cols + block_cols - 1) / block_cols; }
   std::int64_t scale_rows() const { return block_rows == 0 ? 0 : (rows + block_rows - 1) / block_rows; }
   std::int64_t scale_bytes() const {
-    return scale_rows() * scale_cols() * (scale_kind == ScaleKind::kF32 ? 4 : scale_kind == ScaleKind::kUE8M0 ? 1 : 0);
+    return scale_rows() * scale_cols() *
+           (scale_kind == ScaleKind::kF32     ? 4
+            : scale_kind == ScaleKind::kUE8M0 ? 1
+                                              : 0);
   }
   /// Weights and scales: what a product over all rows reads.
   std::int64_t bytes() const { return rows * row_bytes() + scale_bytes(); }
@@ -57,6 +64,9 @@ struct WeightView {
     return v;
   }
 };
+
+/// The block scale that W[row, col] carries; 1 without scales.
+float weight_scale(const WeightView& w, std::int64_t row, std::int64_t col);
 
 /// The truth: W[row, col] decoded in f32.
 float weight_value(const WeightView& w, std::int64_t row, std::int64_t col);
