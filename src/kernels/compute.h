@@ -1,0 +1,22 @@
+// What a step computes with: kernels, threads, scratch, arithmetic.
+#pragma once
+
+#include "core/arena.h"
+#include "core/thread_pool.h"
+#include "kernels/table.h"
+
+namespace seekline {
+
+struct Compute {
+  const Kernels& kernels;
+  ThreadPool& pool;
+  Arena& arena;
+  NumericSettings settings;
+
+  /// The input quantizer in force: none where the activations are plain.
+  BlockQuantizer activation(BlockQuantizer trained) const {
+    return settings.activations == Activations::kReference ? trained : BlockQuantizer::kNone;
+  }
+};
+
+}  // namespace seekline

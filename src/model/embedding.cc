@@ -1,0 +1,56 @@
+#include "model/embedding.h"
+
+namespace seekline {
+
+void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs, MatrixView<float> out) {
+  std::int64_t row = 0;
+  for (const Run& run : runs) {
+    for_rows(compute, static_cast<std::int64_t>(run.tokens.size()), [&](std::int64_t i) {
+      decode_weight_row(embed, run.tokens[static_cast<std::size_t>(i)], out.row(row + i));
+    });
+    row += static_cast<std::int64_t>(run.tokens.size());
+  }
+}
+
+std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> runs) {
+  std::int64_t count = 0;
+  for (const Run& run : runs) count += static_cast<std::int64_t>(run.tokens.size()) - run.decoder_from;
+  std::int64_t* rows = arena.array<std::int64_t>(count);
+  std::int64_t* out = rows;
+  std::int64_t begin = 0;
+  for (const Run& run : runs) {
+    const std::int64_t tokens = static_cast<std::int64_t>(run.tokens.size());
+    for (std::int64_t i = run.decoder_from; i < tokens; ++i) *out++ = begin + i;
+    begin += tokens;
+  }
+  return {rows, static_cast<std::size_t>(count)};
+}
+
+std::span<const std::int64_t> wanted_rows(Arena& arena, std::span<const Run> runs) {
+  std::size_t count = 0;
+  for (const Run& run : runs) count += run.wanted_logits.size();
+  std::int64_t* rows = arena.array<std::int64_t>(static_cast<std::int64_t>(count));
+  std::int64_t* out = rows;
+  std::int64_t begin = 0;
+  for (const Run& run : runs) {
+    for (const std::int32_t i : run.wanted_logits) *out++ = begin + i - run.decoder_from;
+    begin += static_cast<std::int64_t>(run.tokens.size()) - run.decoder_from;
+  }
+  return {rows, count};
+}
+
+MatrixView<float> take_rows(Compute& compute, MatrixView<const float> from, std::span<const std::int64_t> rows) {
+  MatrixView<float> to = compute.arena.matrix(static_cast<std::int64_t>(rows.size()), from.cols);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    std::memcpy(to.row(static_cast<std::int64_t>(r)), from.row(rows[r]),
+                static_cast<std::size_t>(from.cols) * sizeof(float));
+  return to;
+}
+
+void keep_rows(RopeAngles& angles, std::span<const std::int64_t> rows) {
+  MatrixView<float> cos_rows(angles.cos, 0, angles.pairs), sin_rows(angles.sin, 0, angles.pairs);
+  keep_rows(cos_rows, rows);
+  keep_rows(sin_rows, rows);
+}
+
+}  // namespace seekline

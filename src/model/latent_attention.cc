@@ -1,0 +1,102 @@
+#include "model/latent_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "kernels/linear.h"
+
+namespace seekline {
+namespace {
+
+std::int64_t selected_rows(const SelectedRows& selected, const TokenBatch& batch, std::int64_t row) {
+  if (!selected.store) return 0;
+  if (selected.selection) return selected.selection->counts[row];
+  return (batch.position[row] + 1) / selected.store->tokens_per_row;
+}
+
+std::int64_t window_begin(const LatentAttentionShape& shape, const TokenBatch& batch, std::int64_t row) {
+  return std::max({std::int64_t{0}, batch.run(row).window_floor, batch.position[row] - shape.window + 1});
+}
+
+}  // namespace
+
+void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, const RopeAngles& angles,
+                  bool inverse) {
+  for_rows(compute, x.rows, [&](std::int64_t r) {
+    for (int h = 0; h < heads; ++h)
+      rotate(x.row(r) + std::int64_t{h + 1} * width - 2 * angles.pairs, angles.cos_row(r), angles.sin_row(r),
+             angles.pairs, RopeLayout::kInterleaved, inverse);
+  });
+}
+
+void write_window_rows(Compute& compute, const LatentAttentionShape& shape, const WeightView& wkv,
+                       const std::vector<float>& kv_norm, const RopeAngles& angles, MatrixView<const float> x,
+                       const StepRing& ring) {
+  Arena::Scope scope(compute.arena);
+  MatrixView<float> kv = compute.arena.matrix(x.rows, shape.head_dim);
+  linear(compute, wkv, shape.quantizer, x, kv, compute.settings.arithmetic);
+  for_rows(compute, x.rows, [&](std::int64_t r) {
+    compute.kernels.rms_norm(kv.row(r), kv_norm.data(), shape.head_dim, shape.norm_eps, kv.row(r));
+    rotate(kv.row(r) + shape.head_dim - shape.rope_dims, angles.cos_row(r), angles.sin_row(r), angles.pairs,
+           RopeLayout::kInterleaved);
+    ring.write(r, kv.row(r));
+  });
+}
+
+void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
+                   const SelectedRows& selected, const StepRing& window, const float* sinks, const RopeAngles& angles,
+                   MatrixView<float> q) {
+  Arena::Scope scope(compute.arena);
+  std::int64_t most = 0;
+  for (std::int64_t r = 0; r < batch.count; ++r) most = std::max(most, selected_rows(selected, batch, r));
+  const std::int64_t capacity = most + shape.window;
+  RowRef* refs = compute.arena.array<RowRef>(batch.count * capacity);
+  GatherQuery* queries = compute.arena.array<GatherQuery>(batch.count);
+  for_rows(compute, batch.count, [&](std::int64_t r) {
+    const FlatRun& run = batch.run(r);
+    RowRef* main = refs + r * capacity;
+    const std::int64_t count = selected_rows(selected, batch, r);
+    for (std::int64_t i = 0; i < count; ++i)
+      main[i] = run.cache->row(selected.store->id, selected.selection ? selected.selection->list(r)[i] : i);
+    RowRef* recent = main + count;
+    const std::int64_t begin = window_begin(shape, batch, r);
+    for (std::int64_t s = begin; s <= batch.position[r]; ++s) recent[s - begin] = window.at(run, s);
+    const int window_count = static_cast<int>(batch.position[r] + 1 - begin);
+    new (queries + r) GatherQuery{q.row(r),
+                                  q.row(r),
+                                  {{selected.store ? &selected.store->row : &window.format(), main,
+                                    static_cast<int>(count)},
+                                   {&window.format(), recent, window_count}}};
+  });
+  for (std::int64_t r = 0; r < batch.count; ++r) {
+    Ledger& ledger = batch.run(r).cache->ledger();
+    if (selected.store) ledger.read(layer, selected.store->id, queries[r].segments[0].count);
+    ledger.read(layer, window.id(), queries[r].segments[1].count);
+  }
+  GatherShape gather;
+  gather.heads = shape.heads;
+  gather.key_width = gather.value_width = shape.head_dim;
+  gather.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  gather.sinks = sinks;
+  gather_attend(compute, gather, {queries, static_cast<std::size_t>(batch.count)});
+  rotate_tails(compute, q, shape.heads, shape.head_dim, angles, true);
+}
+
+void grouped_output(Compute& compute, const LatentAttentionShape& shape, const WeightView& wo_a,
+                    const WeightView& wo_b, MatrixView<const float> heads, MatrixView<float> y) {
+  Arena::Scope scope(compute.arena);
+  const std::int64_t inputs = heads.cols / shape.o_groups;
+  const std::int64_t rank = wo_a.rows / shape.o_groups;
+  MatrixView<float> low = compute.arena.matrix(heads.rows, wo_a.rows);
+  Product* products = compute.arena.array<Product>(shape.o_groups);
+  for (std::int64_t g = 0; g < shape.o_groups; ++g)
+    new (products + g) Product{wo_a.rows_from(g * rank, rank),
+                               prepare_rows(compute, wo_a.kind, compute.settings.arithmetic, BlockQuantizer::kNone,
+                                            heads.cols_from(g * inputs, inputs)),
+                               row_pointers(compute, low.cols_from(g * rank, rank))};
+  run_products(compute, {products, static_cast<std::size_t>(shape.o_groups)});
+  linear(compute, wo_b, shape.quantizer, low, y, compute.settings.arithmetic);
+}
+
+}  // namespace seekline

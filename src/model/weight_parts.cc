@@ -1,0 +1,93 @@
+#include "model/weight_parts.h"
+
+#include <initializer_list>
+
+namespace seekline {
+namespace {
+
+// Adds up matrices and vectors of one part. A tensor with scales counts as two, as in the file.
+class PartSum {
+ public:
+  explicit PartSum(std::string name) { part_.name = std::move(name); }
+
+  void matrix(const WeightView& w, double share_per_token = 1) {
+    if (w.empty()) return;
+    part_.tensors += w.scale_kind == ScaleKind::kNone ? 1 : 2;
+    part_.bytes += w.bytes();
+    per_token_ += share_per_token * static_cast<double>(w.bytes());
+  }
+  void vector(const std::vector<float>& v, std::int64_t element_bytes) {
+    if (v.empty()) return;
+    ++part_.tensors;
+    part_.bytes += static_cast<std::int64_t>(v.size()) * element_bytes;
+    per_token_ += static_cast<double>(v.size()) * static_cast<double>(element_bytes);
+  }
+  void stream(const HyperConnectionWeights& hc) {
+    matrix(hc.fn);
+    vector(hc.base, 4);
+    vector(hc.scale, 4);
+  }
+  WeightPart done() {
+    part_.bytes_per_token = static_cast<std::int64_t>(per_token_ + 0.5);
+    return part_;
+  }
+
+ private:
+  WeightPart part_;
+  double per_token_ = 0;
+};
+
+}  // namespace
+
+std::vector<WeightPart> v41_weight_parts(const V41Config& c, const V41Weights& weights) {
+  PartSum embedding("embedding"), attention("attention"), index("indexer and compressor"), router("router"),
+      routed("routed experts"), shared("shared experts"), engram("engram"), streams("residual mixing"), head("head");
+  embedding.matrix(weights.embed, 1.0 / static_cast<double>(c.vocab_size));
+  head.matrix(weights.head);
+  head.vector(weights.norm, 2);
+  const double active = static_cast<double>(c.num_experts_per_tok) / static_cast<double>(c.n_routed_experts);
+  const double ngram_rows = static_cast<double>((c.engram_max_ngram_size - 1) * c.engram_n_heads);
+  for (const V41LayerWeights& w : weights.layers) {
+    for (const WeightView* m : {&w.wq_a, &w.wq_b, &w.wkv, &w.wo_a, &w.wo_b}) attention.matrix(*m);
+    for (const auto* v : {&w.attn_norm, &w.q_norm, &w.kv_norm}) attention.vector(*v, 2);
+    attention.vector(w.attn_sink, 4);
+    for (const WeightView* m : {&w.compressor_wkv, &w.compressor_wgate, &w.indexer_wq_b, &w.indexer_weights_proj,
+                                &w.indexer_wk})
+      index.matrix(*m);
+    index.vector(w.compressor_norm, 2);
+    index.vector(w.indexer_k_norm, 2);
+    router.matrix(w.gate);
+    router.vector(w.gate_bias, 4);
+    router.vector(w.ffn_norm, 2);
+    for (const ExpertWeights& e : w.experts)
+      for (const WeightView* m : {&e.w1, &e.w2, &e.w3}) routed.matrix(*m, active);
+    for (const ExpertWeights& e : w.shared_experts)
+      for (const WeightView* m : {&e.w1, &e.w2, &e.w3}) shared.matrix(*m);
+    streams.stream(w.hc_attn);
+    streams.stream(w.hc_ffn);
+    if (w.engram.table.empty()) continue;
+    engram.matrix(w.engram.table, ngram_rows / static_cast<double>(w.engram.table.rows));
+    engram.matrix(w.engram.wkv);
+    engram.vector(w.engram.q_weight, 2);
+    engram.vector(w.engram.k_weight, 2);
+  }
+  return {embedding.done(), attention.done(), index.done(),   router.done(), routed.done(),
+          shared.done(),    engram.done(),    streams.done(), head.done()};
+}
+
+std::vector<WeightPart> llama_weight_parts(const LlamaConfig& c, const LlamaWeights& weights) {
+  PartSum embedding("embedding"), attention("attention"), ffn("feed-forward"), head("head");
+  // A tied head reads the whole embedding; it is then counted once in bytes, as the head.
+  if (!c.tie_word_embeddings) embedding.matrix(weights.embed, 1.0 / static_cast<double>(c.vocab_size));
+  head.matrix(weights.head);
+  head.vector(weights.norm, 2);
+  for (const LlamaLayerWeights& w : weights.layers) {
+    attention.vector(w.input_layernorm, 2);
+    ffn.vector(w.post_attention_layernorm, 2);
+    for (const WeightView* m : {&w.q_proj, &w.k_proj, &w.v_proj, &w.o_proj}) attention.matrix(*m);
+    for (const WeightView* m : {&w.gate_proj, &w.up_proj, &w.down_proj}) ffn.matrix(*m);
+  }
+  return {embedding.done(), attention.done(), ffn.done(), head.done()};
+}
+
+}  // namespace seekline

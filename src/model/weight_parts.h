@@ -1,0 +1,15 @@
+// Weights by the part of the model that reads them: for `inspect` and `bench`.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/deepseek_v41.h"
+#include "checkpoint/llama.h"
+#include "model/network.h"
+
+namespace seekline {
+
+std::vector<WeightPart> v41_weight_parts(const V41Config& config, const V41Weights& weights);
+std::vector<WeightPart> llama_weight_parts(const LlamaConfig& config, const LlamaWeights& weights);
+
+}  // namespace seekline
