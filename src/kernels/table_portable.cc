@@ -1,0 +1,37 @@
+#include "formats/rows.h"
+#include "kernels/levels.h"
+#include "kernels/portable.h"
+
+namespace seekline {
+
+constinit const Kernels kPortableKernels{
+    .isa = Isa::kPortable,
+    .prepared_bytes = portable::prepared_bytes,
+    .prepare = portable::prepare,
+    .matmul_scratch_bytes = portable::matmul_scratch_bytes,
+    .matmul = portable::matmul,
+    .encode_row = encode_row,
+    .decode_row = decode_row,
+    .query_bytes = portable::query_bytes,
+    .prepare_query = portable::prepare_query,
+    .tile_bytes = portable::tile_bytes,
+    .load_keys = portable::load_rows,
+    .load_values = portable::load_rows,
+    .attend_scratch_bytes = portable::attend_scratch_bytes,
+    .attend = portable::attend,
+    .index_query_bytes = portable::index_query_bytes,
+    .prepare_index_query = portable::prepare_index_query,
+    .index_scores = portable::index_scores,
+    .dot = portable::dot,
+    .dot3 = portable::dot3,
+    .sum_squares = portable::sum_squares,
+    .rms_norm = portable::rms_norm,
+    .axpy = portable::axpy,
+    .swiglu = portable::swiglu,
+    .exp = portable::exp,
+    .sigmoid = portable::sigmoid,
+    .stream_collapse = portable::stream_collapse,
+    .stream_mix = portable::stream_mix,
+};
+
+}  // namespace seekline
