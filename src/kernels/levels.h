@@ -14,6 +14,9 @@
 namespace seekline {
 
 extern const Kernels kPortableKernels;
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512Bf16Kernels;
 
 /// Runs every function of `level` on small vectors beside the scalar truth. What is wrong, or nothing.
 std::optional<std::string> kernel_problem(const Kernels& level);

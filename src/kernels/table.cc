@@ -18,7 +18,10 @@ struct Level {
 };
 
 // Best last.
-constexpr std::array kLevels{Level{Isa::kPortable, "portable", &kPortableKernels}};
+constexpr std::array kLevels{Level{Isa::kPortable, "portable", &kPortableKernels},
+                             Level{Isa::kAvx2, "avx2", &kAvx2Kernels},
+                             Level{Isa::kAvx512, "avx512", &kAvx512Kernels},
+                             Level{Isa::kAvx512Bf16, "avx512bf16", &kAvx512Bf16Kernels}};
 
 const Kernels& proven(const Level& level) {
   if (const auto problem = kernel_problem(*level.kernels))

@@ -1,0 +1,78 @@
+// Attention over pairs of bf16 with f32 sums; queries and softmax weights are rounded to bf16.
+#include "kernels/attend_avx512.h"
+#include "kernels/avx512.h"
+#include "kernels/avx512bf16.h"
+
+namespace seekline::avx512bf16 {
+namespace {
+
+struct BF16 {
+  static constexpr int kPerDword = 2;
+  SEEKLINE_MEMBER static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+  SEEKLINE_MEMBER static __m512i pack(const float* p) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_load_ps(p + 16), _mm512_load_ps(p)));
+  }
+  /// Two rows: the first in the low halves of the lanes.
+  SEEKLINE_MEMBER static __m512i join(__m512 even, __m512 odd) {
+    const __m512i low = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even)));
+    const __m512i high = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd)));
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  }
+  SEEKLINE_MEMBER static void pack_weights(const float* p, std::int32_t* out) {
+    for (int i = 0; i < kTileRows; i += 32) _mm512_store_si512(out + i / 2, pack(p + i));
+  }
+};
+
+bool in_f32(Arithmetic arithmetic) { return arithmetic == Arithmetic::kF32; }
+
+}  // namespace
+
+std::int64_t query_bytes(Arithmetic arithmetic, int width) {
+  return in_f32(arithmetic) ? avx512::query_bytes(arithmetic, width) : std::int64_t{width + 1} / 2 * 4;
+}
+
+void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out) {
+  if (in_f32(arithmetic)) return avx512::prepare_query(arithmetic, q, width, out);
+  for (int i = 0; i < width; i += 16) {
+    const int n = width - i < 16 ? width - i : 16;
+    const auto words =
+        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(simd::first16(n), q + i)));
+    _mm256_mask_storeu_epi16(out + 2 * i, simd::first16((n + 1) / 2 * 2), words);
+  }
+}
+
+std::int64_t tile_bytes(Arithmetic arithmetic, int width) {
+  return in_f32(arithmetic) ? avx512::tile_bytes(arithmetic, width) : attend_lanes::tile_bytes<BF16>(width);
+}
+
+void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+               int width, std::uint8_t* tile) {
+  if (in_f32(arithmetic)) return avx512::load_keys(format, arithmetic, rows, count, first, width, tile);
+  const RowLayout layout = row_layout(format);
+  attend_lanes::load_keys<BF16>(
+      rows, count, first, width,
+      [&](const RowRef& row, int from, int n, float* out) {
+        avx512::decode_channels(layout, row.data, row.scale, from, n, out);
+      },
+      tile);
+}
+
+void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+                 int width, std::uint8_t* tile) {
+  if (in_f32(arithmetic)) return avx512::load_values(format, arithmetic, rows, count, first, width, tile);
+  const RowLayout layout = row_layout(format);
+  attend_lanes::load_values<BF16>(
+      rows, count, first, width,
+      [&](const RowRef& row, int from, int n, float* out) {
+        avx512::decode_channels(layout, row.data, row.scale, from, n, out);
+      },
+      tile);
+}
+
+void attend(const AttendTile& tile) {
+  in_f32(tile.arithmetic) ? avx512::attend(tile) : attend_lanes::attend<BF16>(tile);
+}
+
+}  // namespace seekline::avx512bf16

@@ -1,0 +1,27 @@
+// The AVX2 level (with FMA and F16C): f32 arithmetic in 8 lanes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/table.h"
+
+namespace seekline::avx2 {
+
+std::int64_t prepared_bytes(WeightKind kind, Arithmetic arithmetic, std::int64_t k);
+void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x, std::int64_t k,
+             std::uint8_t* out);
+std::int64_t matmul_scratch_bytes(std::int64_t k);
+void matmul(const Matmul& m);
+
+float dot(const float* a, const float* b, std::int64_t n);
+float dot3(const float* a, const float* b, const float* c, std::int64_t n);
+float sum_squares(const float* x, std::int64_t n);
+void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out);
+void axpy(float a, const float* x, std::int64_t n, float* y);
+void swiglu(const float* gate, const float* up, std::int64_t n, float limit, float weight, float* out);
+void exp(const float* x, std::int64_t n, float* out);
+void sigmoid(const float* x, std::int64_t n, float* out);
+void stream_collapse(const float* h, const float* pre, int streams, std::int64_t n, float* out);
+void stream_mix(float* h, const float* y, const float* post, const float* comb, int streams, std::int64_t n);
+
+}  // namespace seekline::avx2

@@ -1,0 +1,52 @@
+// The AVX-512 level (F, BW, VL, DQ): f32 arithmetic in 16 lanes. The AVX512-BF16 level shares most of it.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/rows.h"
+#include "kernels/table.h"
+
+namespace seekline::avx512 {
+
+/// Values of a row sent through a block quantizer; `in` and `out` may be the same.
+void quantize(BlockQuantizer quantizer, const float* in, std::int64_t n, float* out);
+
+std::int64_t prepared_bytes(WeightKind kind, Arithmetic arithmetic, std::int64_t k);
+void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x, std::int64_t k,
+             std::uint8_t* out);
+std::int64_t matmul_scratch_bytes(std::int64_t k);
+void matmul(const Matmul& m);
+
+void encode_row(const RowFormat& format, const float* values, std::uint8_t* data, std::uint8_t* scale);
+void decode_row(const RowFormat& format, const std::uint8_t* data, const std::uint8_t* scale, float* out);
+
+/// Channels [first, first + count) of a row; `first` is a multiple of 16 in fp4 formats.
+void decode_channels(const RowLayout& layout, const std::uint8_t* data, const std::uint8_t* scale, int first,
+                     int count, float* out);
+
+std::int64_t query_bytes(Arithmetic arithmetic, int width);
+void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
+std::int64_t tile_bytes(Arithmetic arithmetic, int width);
+void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+               int width, std::uint8_t* tile);
+void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+                 int width, std::uint8_t* tile);
+std::int64_t attend_scratch_bytes(int queries);
+void attend(const AttendTile& tile);
+
+std::int64_t index_query_bytes(const RowFormat& format, int heads);
+void prepare_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out);
+void index_scores(const IndexScores& args);
+
+float dot(const float* a, const float* b, std::int64_t n);
+float dot3(const float* a, const float* b, const float* c, std::int64_t n);
+float sum_squares(const float* x, std::int64_t n);
+void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out);
+void axpy(float a, const float* x, std::int64_t n, float* y);
+void swiglu(const float* gate, const float* up, std::int64_t n, float limit, float weight, float* out);
+void exp(const float* x, std::int64_t n, float* out);
+void sigmoid(const float* x, std::int64_t n, float* out);
+void stream_collapse(const float* h, const float* pre, int streams, std::int64_t n, float* out);
+void stream_mix(float* h, const float* y, const float* post, const float* comb, int streams, std::int64_t n);
+
+}  // namespace seekline::avx512

@@ -1,0 +1,39 @@
+// The AVX512-BF16 level: bf16 dot products with f32 sums, int8 dot products for the index; the rest is
+// AVX-512's.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/table.h"
+
+namespace seekline::avx512bf16 {
+
+std::int64_t prepared_bytes(WeightKind kind, Arithmetic arithmetic, std::int64_t k);
+void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x, std::int64_t k,
+             std::uint8_t* out);
+std::int64_t matmul_scratch_bytes(std::int64_t k);
+void matmul(const Matmul& m);
+
+std::int64_t query_bytes(Arithmetic arithmetic, int width);
+void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
+std::int64_t tile_bytes(Arithmetic arithmetic, int width);
+void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+               int width, std::uint8_t* tile);
+void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+                 int width, std::uint8_t* tile);
+void attend(const AttendTile& tile);
+
+void index_scores(const IndexScores& args);
+
+// The machine's limits; kernels/probe.h.
+std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes);
+double probe_bf16_dots(std::int64_t rounds);
+double probe_int8_dots(std::int64_t rounds);
+
+// Called by matmul for the weights that bf16 products take; see decode_avx512bf16.h for orders.
+void matmul_few(const Matmul& m);   ///< weights streamed and decoded in registers, 1 to kFewTokens tokens
+void matmul_many(const Matmul& m);  ///< a tile of weight rows decoded once for all tokens
+
+inline constexpr std::int64_t kFewTokens = 4;
+
+}  // namespace seekline::avx512bf16

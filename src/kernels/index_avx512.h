@@ -1,0 +1,143 @@
+// Index scores over fp4 keys: lanes are 64 keys, queries are broadcast, heads are added in ascending order.
+//
+// A key nibble becomes 12 + 2 e2m1 (0 .. 24, unsigned), a query nibble 2 e2m1 (signed); the sum of a block is
+// corrected by -12 times the sum of the query's block. All of that is exact in int32, and so is the product
+// with the two scales, so the only roundings are the sums over blocks and heads: the same as the portable
+// level's, bit for bit.
+#pragma once
+
+#include "kernels/simd_avx512.h"
+#include "kernels/table.h"
+
+namespace seekline::index_lanes {
+
+inline constexpr int kBlock = 32, kKeys = 64, kHeads = 4;
+inline constexpr int kWidest = 1024;  ///< channels of a key
+
+/// A prepared query: [heads][width / 4] dwords of 4 int8 (of each 8 channels the even ones, then the odd
+/// ones, as nibbles unpack), [heads][blocks] int32 corrections, [heads][blocks] f32 quarter scales.
+struct Query {
+  const std::int32_t* values;
+  const std::int32_t* correction;
+  const float* scale;
+};
+
+SEEKLINE_SIMD Query query_at(const std::uint8_t* q, int width, int heads) {
+  const auto* values = reinterpret_cast<const std::int32_t*>(q);
+  const std::int32_t* correction = values + heads * (width / 4);
+  return {values, correction, reinterpret_cast<const float*>(correction + heads * (width / kBlock))};
+}
+
+SEEKLINE_SIMD std::int64_t query_bytes(int width, int heads) {
+  return std::int64_t{heads} * (width + width / kBlock * 8);
+}
+
+struct Keys {
+  alignas(64) std::int32_t values[kWidest / 4][kKeys];
+  alignas(64) float scale[kWidest / kBlock][kKeys];
+};
+
+/// Up to 64 packed keys -> lanes; missing ones are 0.
+SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys& keys) {
+  const int dwords = args.format.width / 8, blocks = args.format.width / kBlock;
+  const __m512i nibble = _mm512_set1_epi8(0x0F);
+  const __m512i table =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  for (int group = 0; group < kKeys; group += 16) {
+    for (int chunk = 0; chunk < dwords; chunk += 16) {
+      const __mmask16 m = simd::first16(dwords - chunk);
+      __m512i block[16];
+#pragma GCC unroll 16
+      for (int r = 0; r < 16; ++r)
+        block[r] = group + r < count
+                       ? _mm512_maskz_loadu_epi32(m, args.data + ((first + group + r) * dwords + chunk) * 4)
+                       : _mm512_setzero_si512();
+      simd::transpose16(block);
+      for (int d = 0; d < 16 && chunk + d < dwords; ++d) {
+        const __m512i even = _mm512_and_si512(block[d], nibble);
+        const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(block[d], 4), nibble);
+        _mm512_store_si512(keys.values[2 * (chunk + d)] + group, _mm512_shuffle_epi8(table, even));
+        _mm512_store_si512(keys.values[2 * (chunk + d) + 1] + group, _mm512_shuffle_epi8(table, odd));
+      }
+    }
+  }
+  const std::uint8_t* scale = args.scale + first * blocks;
+  for (std::int64_t r = 0; r < count; ++r)
+    for (int b = 0; b < blocks; ++b) {
+      const std::uint32_t code = scale[r * blocks + b], bits = code == 0 ? 0x400000u : code << 23;
+      __builtin_memcpy(&keys.scale[b][r], &bits, 4);
+    }
+  for (std::int64_t r = count; r < kKeys; ++r)
+    for (int b = 0; b < blocks; ++b) keys.scale[b][r] = 0;
+}
+
+/// Adds weight * relu(q . key) of H heads to the scores of 64 keys.
+template <class Op, int H>
+SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, const Keys& keys,
+                             float* scores) {
+  const int blocks = width / kBlock;
+  __m512 dot[H][4];
+  for (auto& head : dot)
+    for (auto& lanes : head) lanes = _mm512_setzero_ps();
+  for (int b = 0; b < blocks; ++b) {
+    __m512i sum[H][4];
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h)
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) sum[h][v] = _mm512_set1_epi32(q.correction[h * blocks + b]);
+#pragma GCC unroll 2
+    for (int j = 8 * b; j < 8 * b + 8; ++j) {
+      __m512i key[4];
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) key[v] = _mm512_load_si512(keys.values[j] + 16 * v);
+#pragma GCC unroll 4
+      for (int h = 0; h < H; ++h) {
+        const __m512i x = _mm512_set1_epi32(q.values[h * (width / 4) + j]);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) sum[h][v] = Op::add_dots(sum[h][v], key[v], x);
+      }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h) {
+      const __m512 scale = _mm512_set1_ps(q.scale[h * blocks + b]);
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v)
+        dot[h][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[h][v]),
+                                    _mm512_mul_ps(scale, _mm512_load_ps(keys.scale[b] + 16 * v)), dot[h][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < 4; ++v) {
+    __m512 score = _mm512_load_ps(scores + 16 * v);
+#pragma GCC unroll 4
+    for (int h = 0; h < H; ++h)
+      score = _mm512_add_ps(
+          score, _mm512_mul_ps(_mm512_set1_ps(weights[h]), _mm512_max_ps(dot[h][v], _mm512_setzero_ps())));
+    _mm512_store_ps(scores + 16 * v, score);
+  }
+}
+
+template <class Op>
+void fp4_scores(const IndexScores& args) {
+  const int width = args.format.width, blocks = width / kBlock;
+  Keys keys;
+  for (std::int64_t first = 0; first < args.rows; first += kKeys) {
+    const std::int64_t count = args.rows - first < kKeys ? args.rows - first : kKeys;
+    load(args, first, count, keys);
+    alignas(64) float scores[kKeys] = {};
+    Query q = query_at(args.q, width, args.heads);
+    int h = 0;
+    for (; h + kHeads <= args.heads; h += kHeads) {
+      add_heads<Op, kHeads>(q, args.weights + h, width, keys, scores);
+      q = {q.values + kHeads * (width / 4), q.correction + kHeads * blocks, q.scale + kHeads * blocks};
+    }
+    for (; h < args.heads; ++h) {
+      add_heads<Op, 1>(q, args.weights + h, width, keys, scores);
+      q = {q.values + width / 4, q.correction + blocks, q.scale + blocks};
+    }
+    for (std::int64_t r = 0; r < count; r += 16)
+      _mm512_mask_storeu_ps(args.scores + first + r, simd::first16(count - r), _mm512_load_ps(scores + r));
+  }
+}
+
+}  // namespace seekline::index_lanes
