@@ -36,8 +36,8 @@ struct Matmul {
   float* const* y = nullptr;
   std::int64_t tokens = 0;
   bool accumulate = false;
-  std::uint8_t* scratch = nullptr;                 ///< matmul_scratch_bytes(cols)
-  const std::uint8_t* prefetch = nullptr;          ///< next weights to be streamed, may be null
+  std::uint8_t* scratch = nullptr;         ///< matmul_scratch_bytes(cols)
+  const std::uint8_t* prefetch = nullptr;  ///< next weights to be streamed, may be null
   std::int64_t prefetch_bytes = 0;
 };
 
@@ -52,8 +52,8 @@ struct AttendState {
 };
 
 /// One tile of decoded rows and the queries that look at it.
-/// For each query i: s_j = scale * (q_i . key_j) for j < valid[i]; the softmax state moves on by the whole tile
-/// (rows at and beyond valid[i] count as weight 0). Queries with valid[i] <= 0 are left untouched.
+/// For each query i: s_j = scale * (q_i . key_j) for j < valid[i]; the softmax state moves on by the whole
+/// tile (rows at and beyond valid[i] count as weight 0). Queries with valid[i] <= 0 are left untouched.
 /// Order: score along k in the lane order of Matmul; max over the tile; out *= exp(old - new) once, then
 /// values are added in row order; the sum of weights likewise in one fixed lane order.
 struct AttendTile {
@@ -69,9 +69,9 @@ struct AttendTile {
   std::uint8_t* scratch = nullptr;         ///< attend_scratch_bytes(queries)
 };
 
-/// score[j] = sum_h weight[h] * relu(q_h . key_j), heads in ascending order, for `rows` consecutive rows of a page
-/// (data plane and scale plane strides are those of `format`). Block dots over e2m1 are exact integers; the
-/// blocks of a row are added in ascending order in f32.
+/// score[j] = sum_h weight[h] * relu(q_h . key_j), heads in ascending order, for `rows` consecutive rows of a
+/// page (data plane and scale plane strides are those of `format`). Block dots over e2m1 are exact integers;
+/// the blocks of a row are added in ascending order in f32.
 struct IndexScores {
   RowFormat format;
   const std::uint8_t* q = nullptr;  ///< made by prepare_index_query
@@ -90,14 +90,15 @@ struct Kernels {
   std::int64_t (*prepared_bytes)(WeightKind kind, Arithmetic arithmetic, std::int64_t k);
   /// x[k] f32 -> one prepared row: sent through `quantizer`, then f32, or bf16 (fast) in the order that this
   /// level decodes `kind` in.
-  void (*prepare)(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x, std::int64_t k,
-                  std::uint8_t* out);
+  void (*prepare)(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x,
+                  std::int64_t k, std::uint8_t* out);
   std::int64_t (*matmul_scratch_bytes)(std::int64_t k);
   void (*matmul)(const Matmul& m);
 
   // ---- cache rows (rows_*.cc); values equal formats/rows.h bit for bit ----
   void (*encode_row)(const RowFormat& format, const float* values, std::uint8_t* data, std::uint8_t* scale);
-  void (*decode_row)(const RowFormat& format, const std::uint8_t* data, const std::uint8_t* scale, float* out);
+  void (*decode_row)(const RowFormat& format, const std::uint8_t* data, const std::uint8_t* scale,
+                     float* out);
 
   // ---- attention (attend_*.cc) ----
   std::int64_t (*query_bytes)(Arithmetic arithmetic, int width);
@@ -107,8 +108,8 @@ struct Kernels {
   void (*load_keys)(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
                     int width, std::uint8_t* tile);
   /// The same into the value form.
-  void (*load_values)(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-                      int width, std::uint8_t* tile);
+  void (*load_values)(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count,
+                      int first, int width, std::uint8_t* tile);
   std::int64_t (*attend_scratch_bytes)(int queries);
   void (*attend)(const AttendTile& tile);
 
@@ -119,27 +120,33 @@ struct Kernels {
   void (*prepare_index_query)(const RowFormat& format, const float* q, int heads, std::uint8_t* out);
   void (*index_scores)(const IndexScores& args);
 
-  // ---- element-wise (vector_*.cc); sums in 16 lanes, lane i takes elements i mod 16, then one fixed tree ----
+  // ---- element-wise (vector_*.cc); sums in 16 lanes, lane i takes elements i mod 16, then one fixed tree
+  // ----
   float (*dot)(const float* a, const float* b, std::int64_t n);
+  /// sum_i a_i * b_i * c_i
+  float (*dot3)(const float* a, const float* b, const float* c, std::int64_t n);
   float (*sum_squares)(const float* x, std::int64_t n);
-  /// out = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps); weight may be null (all ones). In place allowed.
+  /// out = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps); weight may be null (all ones). In place
+  /// allowed.
   void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float eps, float* out);
   /// y += a * x
   void (*axpy)(float a, const float* x, std::int64_t n, float* y);
-  /// out = weight * silu(min(gate, limit)) * clamp(up, -limit, limit); limit <= 0: no clamp. In place allowed.
+  /// out = weight * silu(min(gate, limit)) * clamp(up, -limit, limit); limit <= 0: no clamp. In place
+  /// allowed.
   void (*swiglu)(const float* gate, const float* up, std::int64_t n, float limit, float weight, float* out);
   void (*exp)(const float* x, std::int64_t n, float* out);
   void (*sigmoid)(const float* x, std::int64_t n, float* out);
   /// Collapse: out[d] = sum_k pre[k] * h[k * n + d], k ascending.
   void (*stream_collapse)(const float* h, const float* pre, int streams, std::int64_t n, float* out);
   /// Mix, in place: h'[k] = post[k] * y + sum_j comb[j * streams + k] * h[j], j ascending, y first.
-  void (*stream_mix)(float* h, const float* y, const float* post, const float* comb, int streams, std::int64_t n);
+  void (*stream_mix)(float* h, const float* y, const float* post, const float* comb, int streams,
+                     std::int64_t n);
 };
 
-/// The table in force: the best level of this CPU, or the one SEEKLINE_ISA names. Decided at the first call, where
-/// the level also proves itself against the scalar truth on small vectors.
-/// Throws Error(kUsage) for an unknown name, Error(kUnsupported) for a level this CPU lacks, Error(kInternal) where a
-/// level fails its proof.
+/// The table in force: the best level of this CPU, or the one SEEKLINE_ISA names. Decided at the first call,
+/// where the level also proves itself against the scalar truth on small vectors. Throws Error(kUsage) for an
+/// unknown name, Error(kUnsupported) for a level this CPU lacks, Error(kInternal) where a level fails its
+/// proof.
 const Kernels& kernels();
 
 /// A given level, proven; for tests and benches. Throws Error(kUnsupported) where the CPU lacks it.
