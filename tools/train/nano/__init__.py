@@ -1,0 +1,1 @@
+"""Training code of nano-v41, a small model of the DeepSeek-V4.1 architecture."""
