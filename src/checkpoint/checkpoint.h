@@ -12,7 +12,8 @@
 
 namespace seekline {
 
-/// One tensor of a checkpoint. `data` points into the mapping.
+/// One tensor of a checkpoint. `data` points into the mapping and may have any alignment: released files put
+/// two-byte and four-byte elements at odd addresses.
 struct Tensor {
   std::string name;
   DType dtype = DType::kF32;
@@ -34,7 +35,8 @@ class Checkpoint {
   };
 
   /// `folder` holds `model.safetensors.index.json` with its shards, or one `model.safetensors`.
-  /// Throws Error(kNotFound | kBadFile | kIo) with everything wrong with headers, ranges and index reported together.
+  /// Throws Error(kNotFound | kBadFile | kIo) with everything wrong with headers, ranges and index reported
+  /// together.
   static Checkpoint open(const std::filesystem::path& folder);
   ~Checkpoint();
   Checkpoint(Checkpoint&&) noexcept;
@@ -46,6 +48,8 @@ class Checkpoint {
   const std::vector<Tensor>& tensors() const;
   const Tensor* find(std::string_view name) const;  ///< nullptr if absent
   std::int64_t tensor_bytes() const;
+  /// "model-00003-of-00048.safetensors", for messages.
+  std::string file_name(const Tensor& tensor) const;
 
   /// Asks the kernel to read [data, data + bytes) ahead; returns at once.
   void will_need(const std::uint8_t* data, std::int64_t bytes) const;

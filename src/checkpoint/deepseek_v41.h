@@ -1,15 +1,26 @@
-// DeepSeek-V4.1: config.json and official tensor names -> typed geometry and weights (spec: v41, checkpoints).
+// DeepSeek-V4.1: config.json and official tensor names -> typed geometry and weights (spec: v41,
+// checkpoints).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "checkpoint/shared_weights.h"
 #include "checkpoint/tensor_spec.h"
 #include "checkpoint/weight_set.h"
 #include "checkpoint/yarn.h"
 
 namespace seekline {
+
+/// The vision tower's geometry; names as in vision_config.
+struct VisionConfig {
+  std::int64_t num_hidden_layers = 0, hidden_size = 0, num_attention_heads = 0, intermediate_size = 0;
+  std::int64_t patch_size = 0, downsample_ratio = 0, max_image_tokens = 0, min_pixels = 0;
+  double rope_theta = 0, max_wh_ratio = 0;  ///< max_wh_ratio 0: no limit
+};
 
 /// Geometry of `model_type: deepseek_v41`; names as in config.json's text_config.
 struct V41Config {
@@ -32,13 +43,14 @@ struct V41Config {
   std::vector<std::int64_t> engram_layer_ids, engram_num_embeddings;
   std::int64_t engram_max_ngram_size = 0, engram_vocab_size = 0, engram_n_heads = 0, engram_head_dim = 0;
   std::int64_t engram_pad_token_id = 0, engram_compressed_vocab_size = 0;
-  std::int64_t num_draft_stages = 0;
+  std::int64_t num_draft_stages = 0;  ///< as the config says; count_draft_stages tells how many there are
   std::int64_t draft_experts = 0, draft_experts_per_tok = 0, draft_markov_rank = 0, draft_block_size = 0;
   std::int64_t draft_noise_token = 0;
   std::vector<std::int64_t> draft_target_layers;
   bool has_vision = false;
+  VisionConfig vision;
   std::vector<std::int64_t> eos_token_ids;
-  std::int64_t bos_token_id = -1, image_token_id = -1;
+  std::int64_t bos_token_id = -1, image_token_id = -1;  ///< -1: none
   int weight_block = 32;
 
   bool is_kv_source(std::int64_t layer) const;
@@ -51,20 +63,9 @@ struct V41Config {
 /// Throws Error(kUnsupported | kBadFile) naming every key that is missing, absurd, contradictory or unknown.
 V41Config parse_v41_config(const nlohmann::json& config, const std::string& subject);
 
-struct ExpertWeights {
-  WeightView w1, w3;  ///< [moe_intermediate, hidden]: gate and up
-  WeightView w2;      ///< [hidden, moe_intermediate]
-};
-
-struct HyperConnectionWeights {
-  WeightView fn;            ///< F32 [(2 + hc) * hc, hc * hidden]
-  std::vector<float> base;  ///< [(2 + hc) * hc]
-  std::vector<float> scale; ///< [3]
-};
-
 struct EngramWeights {
-  WeightView table;  ///< E4M3 [rows, engram_head_dim], one ue8m0 per row and 32 channels
-  WeightView wkv;    ///< [(hc + 1) * hidden, ngram columns * engram_head_dim]
+  WeightView table;                       ///< E4M3 [rows, engram_head_dim], one ue8m0 per row and 32 channels
+  WeightView wkv;                         ///< [(hc + 1) * hidden, ngram columns * engram_head_dim]
   std::vector<float> q_weight, k_weight;  ///< [hc, hidden]
 };
 
@@ -81,6 +82,7 @@ struct V41LayerWeights {
   // FFN
   WeightView gate;
   std::vector<float> gate_bias;
+  std::vector<float> gate_bias_vl;  ///< for image tokens; empty where a text-only checkpoint lacks it
   std::vector<ExpertWeights> experts;
   std::vector<ExpertWeights> shared_experts;  ///< 0 or 1
   HyperConnectionWeights hc_attn, hc_ffn;
@@ -93,8 +95,21 @@ struct V41Weights {
   std::vector<V41LayerWeights> layers;
 };
 
-/// Takes the text model's tensors; draft stages (`mtp.`) and vision are marked present and unused.
+/// One DSpark stage: a window-only layer, and what only the first or the last stage has.
+struct V41DraftWeights {
+  V41LayerWeights layer;
+  WeightView main_proj;  ///< first stage: [hidden, target layers * hidden]
+  std::vector<float> main_norm, norm;
+  WeightView markov_embed, markov_head;  ///< last stage: [vocab, draft_markov_rank]
+  WeightView confidence;                 ///< last stage: [1, hidden + draft_markov_rank]
+};
+
+/// Takes the text model's tensors; whatever of the draft stages (`mtp.`) and vision nobody has taken from the
+/// set is marked present and unused. `set.finish()` is the caller's.
 V41Weights load_v41_weights(const V41Config& config, WeightSet& set);
+
+/// Takes the draft stages' tensors, config.num_draft_stages of them; call it before load_v41_weights.
+std::vector<V41DraftWeights> load_v41_draft_weights(const V41Config& config, WeightSet& set);
 
 /// Every tensor of a checkpoint with this config, in the released shard order; for `seekline synth`.
 std::vector<TensorSpec> v41_tensor_specs(const V41Config& config);

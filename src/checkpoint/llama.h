@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "checkpoint/tensor_spec.h"
 #include "checkpoint/weight_set.h"
 #include "checkpoint/yarn.h"
@@ -19,9 +21,11 @@ struct LlamaConfig {
   std::int64_t max_position_embeddings;
   bool tie_word_embeddings = false;
   std::vector<std::int64_t> eos_token_ids;
-  std::int64_t bos_token_id = -1;
+  std::int64_t bos_token_id = -1;  ///< -1: none
+  DType dtype = DType::kBF16;      ///< as the config says; for listing only, files tell their own
 };
 
+/// Throws Error(kUnsupported | kBadFile) naming every key that is missing, absurd, contradictory or unknown.
 LlamaConfig parse_llama_config(const nlohmann::json& config, const std::string& subject);
 
 struct LlamaLayerWeights {
@@ -35,6 +39,7 @@ struct LlamaWeights {
   std::vector<LlamaLayerWeights> layers;
 };
 
+/// Takes every tensor; `set.finish()` is the caller's.
 LlamaWeights load_llama_weights(const LlamaConfig& config, WeightSet& set);
 std::vector<TensorSpec> llama_tensor_specs(const LlamaConfig& config);
 

@@ -1,0 +1,60 @@
+#include "checkpoint/cases.h"
+
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "seekline/error.h"
+
+namespace seekline {
+namespace {
+
+constexpr std::size_t kProblems = 20;  // more would help nobody
+
+void read_tokens(const nlohmann::json& tokens, std::int64_t vocab_size, const std::string& name, Case& out,
+                 std::vector<std::string>& problems) {
+  if (!tokens.is_array() || tokens.empty()) {
+    problems.push_back(fmt::format("{}: tokens must be a list of token ids that is not empty", name));
+    return;
+  }
+  for (const nlohmann::json& token : tokens) {
+    const bool fits =
+        token.is_number_integer() && token.get<std::int64_t>() >= 0 && token.get<std::int64_t>() < vocab_size;
+    if (!fits) {
+      problems.push_back(fmt::format(
+          "{}: token {} is not an id below {}", name,
+          token.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40), vocab_size));
+      return;
+    }
+    out.tokens.push_back(token.get<std::int32_t>());
+  }
+}
+
+}  // namespace
+
+std::vector<Case> parse_cases(std::string_view text, const std::string& subject, std::int64_t vocab_size) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) throw Error(ErrorCode::kBadFile, subject + ": not valid JSON");
+  if (!json.is_object() || !json.contains("cases") || !json["cases"].is_array())
+    throw Error(ErrorCode::kBadFile, subject + ": expected an object with a list named \"cases\"");
+  std::vector<Case> cases;
+  std::vector<std::string> problems;
+  std::set<std::string> ids;
+  for (const nlohmann::json& entry : json["cases"]) {
+    if (problems.size() >= kProblems) break;
+    const std::string place = fmt::format("case {}", cases.size());
+    Case out;
+    if (entry.is_object() && entry.contains("id") && entry["id"].is_string())
+      out.id = entry["id"].get<std::string>();
+    if (out.id.empty() || !ids.insert(out.id).second)
+      problems.push_back(fmt::format("{}: it needs an id of its own", place));
+    read_tokens(entry.is_object() && entry.contains("tokens") ? entry["tokens"] : nlohmann::json(),
+                vocab_size, out.id.empty() ? place : "case " + out.id, out, problems);
+    cases.push_back(std::move(out));
+  }
+  if (!problems.empty()) throw Error(ErrorCode::kBadFile, subject, std::move(problems));
+  return cases;
+}
+
+}  // namespace seekline

@@ -1,0 +1,21 @@
+// Weights that several families have in common.
+#pragma once
+
+#include <vector>
+
+#include "formats/weight_view.h"
+
+namespace seekline {
+
+struct ExpertWeights {
+  WeightView w1, w3;  ///< [moe_intermediate, hidden]: gate and up
+  WeightView w2;      ///< [hidden, moe_intermediate]
+};
+
+struct HyperConnectionWeights {
+  WeightView fn;             ///< F32 [(2 + hc) * hc, hc * hidden]
+  std::vector<float> base;   ///< [(2 + hc) * hc]
+  std::vector<float> scale;  ///< [3]
+};
+
+}  // namespace seekline
