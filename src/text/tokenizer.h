@@ -19,6 +19,8 @@ class Tokenizer {
  public:
   /// Throws Error(kNotFound | kBadFile | kUnsupported) in one sentence.
   static Tokenizer load(const std::filesystem::path& tokenizer_json);
+  /// The same for the bytes of such a file; `name` names it in messages.
+  static Tokenizer parse(const std::string& json, const std::string& name);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -28,6 +30,8 @@ class Tokenizer {
 
   /// Text (UTF-8; invalid bytes are encoded as bytes, U+FFFD is never substituted) to ids. With `allow_added`
   /// added tokens in the text become their ids; without it they are plain text, as text from a user must be.
+  /// Nothing is put before the text (see `begin`). A byte that the vocabulary has no token for vanishes, as
+  /// in the reference; DeepSeek's vocabularies have all 256. Error(kLimit): 4 GiB and more.
   std::vector<TokenId> encode(std::string_view text, bool allow_added) const;
 
   /// The bytes of the ids, special tokens included. Ids out of range are our caller's error: Error(kUsage).
@@ -41,6 +45,8 @@ class Tokenizer {
   std::string_view token_spelling(TokenId id) const;
   bool is_added(TokenId id) const;
   bool is_special(TokenId id) const;  ///< added and flagged special
+  /// What the file puts before every text (its post-processor's template); empty for DeepSeek.
+  std::span<const TokenId> begin() const;
   /// The added token with this content.
   std::optional<TokenId> added_token(std::string_view content) const;
 
@@ -50,7 +56,8 @@ class Tokenizer {
   std::unique_ptr<const Impl> impl_;
 };
 
-/// Turns a stream of ids into text: holds back an incomplete but still possible UTF-8 sequence and nothing else.
+/// Turns a stream of ids into text: holds back an incomplete but still possible UTF-8 sequence and nothing
+/// else.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
