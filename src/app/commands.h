@@ -1,0 +1,31 @@
+// The commands of the `seekline` program, one file each.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "seekline/model.h"
+
+namespace seekline {
+
+void add_run_command(CLI::App& app);
+void add_logits_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
+void add_plan_command(CLI::App& app);
+void add_synth_command(CLI::App& app);
+
+/// --activations, --rows, --arithmetic, --threads, --chunk, --context and --cache-limit of commands that run a model.
+void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// Where the default model lies; fetched and converted at the first call, with progress on stderr.
+/// Throws Error(kIo) where that fails.
+std::string default_model_folder();
+
+/// 1234567 -> "1,234,567"
+std::string with_commas(std::int64_t value);
+/// 1234567 -> "1.18 MiB"
+std::string human_bytes(double bytes);
+
+}  // namespace seekline

@@ -1,0 +1,48 @@
+// `seekline`: one program, one file per command.
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "app/commands.h"
+#include "seekline/error.h"
+
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 our own fault, 2 a flag or argument, 3 not found, 4 a damaged file, 5 not supported,\n"
+    "6 over a limit, 7 the system refused to read or write, 130 interrupted.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs the DeepSeek line of language models on CPUs, from the files as released.", "seekline"};
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  seekline::add_run_command(app);
+  seekline::add_logits_command(app);
+  seekline::add_tokenize_command(app);
+  seekline::add_inspect_command(app);
+  seekline::add_plan_command(app);
+  seekline::add_synth_command(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& wrong) {
+    fmt::print(stderr, "seekline: {} (see seekline --help)\n", wrong.what());
+    return static_cast<int>(seekline::ErrorCode::kUsage);
+  } catch (const CLI::RuntimeError& ended) {
+    return ended.get_exit_code();
+  } catch (const seekline::Error& error) {
+    fmt::print(stderr, "seekline: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "seekline: out of memory\n");
+    return static_cast<int>(seekline::ErrorCode::kLimit);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "seekline: unexpected: {}\n", error.what());
+    return static_cast<int>(seekline::ErrorCode::kInternal);
+  }
+}

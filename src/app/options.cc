@@ -1,0 +1,48 @@
+#include <map>
+
+#include <fmt/format.h>
+
+#include "app/commands.h"
+
+namespace seekline {
+
+void add_model_options(CLI::App& command, ModelOptions& o) {
+  const std::map<std::string, Activations> activations{{"reference", Activations::kReference},
+                                                       {"plain", Activations::kPlain}};
+  const std::map<std::string, Rows> rows{{"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}};
+  const std::map<std::string, Arithmetic> arithmetic{{"fast", Arithmetic::kFast}, {"f32", Arithmetic::kF32}};
+  command.add_option("--activations", o.settings.activations, "inputs of quantized layers: reference (as trained), plain")
+      ->transform(CLI::CheckedTransformer(activations).description(""))
+      ->default_str("reference");
+  command.add_option("--rows", o.settings.rows, "cache rows: deployed (the family's formats), bf16, f32")
+      ->transform(CLI::CheckedTransformer(rows).description(""))
+      ->default_str("deployed");
+  command.add_option("--arithmetic", o.settings.arithmetic, "fast (bf16 products, f32 sums), f32 (no rounding)")
+      ->transform(CLI::CheckedTransformer(arithmetic).description(""))
+      ->default_str("fast");
+  command.add_option("--threads", o.threads, "threads; 0: one a processor")->capture_default_str();
+  command.add_option("--chunk", o.batch_tokens, "tokens of one forward at most")->capture_default_str();
+  command.add_option("--context", o.context, "tokens of a sequence at most; 0: what the model was made for")
+      ->capture_default_str();
+  command.add_option("--cache-limit", o.cache_limit_bytes, "bytes of cache pages at most; 0: no limit")
+      ->capture_default_str();
+}
+
+std::string with_commas(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t first = value < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string human_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} {}", bytes, units[unit]);
+}
+
+}  // namespace seekline

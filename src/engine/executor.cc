@@ -1,0 +1,18 @@
+#include "engine/executor.h"
+
+namespace seekline {
+
+Executor::Executor(const Network& network, const NumericSettings& settings, int threads)
+    : network_(network),
+      pool_(threads > 0 ? threads : default_threads()),
+      compute_{kernels(), pool_, arena_, settings} {}
+
+void Executor::forward(std::span<const Run> runs, MatrixView<float> logits, Taps* taps) {
+  const std::lock_guard lock(mutex_);
+  for (const Run& run : runs)
+    run.cache->reserve(run.first_position + static_cast<std::int64_t>(run.tokens.size()));
+  network_.forward(compute_, runs, logits, taps);
+  for (const Run& run : runs) run.cache->advance(run.first_position, run.tokens);
+}
+
+}  // namespace seekline
