@@ -22,9 +22,12 @@ void read_tokens(const nlohmann::json& tokens, std::int64_t vocab_size, const st
     const bool fits =
         token.is_number_integer() && token.get<std::int64_t>() >= 0 && token.get<std::int64_t>() < vocab_size;
     if (!fits) {
-      problems.push_back(fmt::format(
-          "{}: token {} is not an id below {}", name,
-          token.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40), vocab_size));
+      // A nested value is not printed: printing follows its nesting by recursion, however deep that is.
+      const std::string shown =
+          token.is_structured()
+              ? "a list or an object"
+              : token.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40);
+      problems.push_back(fmt::format("{}: token {} is not an id below {}", name, shown, vocab_size));
       return;
     }
     out.tokens.push_back(token.get<std::int32_t>());
