@@ -44,7 +44,7 @@ TEST(Tree, IncludesPointOnlyToEarlierRooms) {
     ASSERT_LT(room_number(room), kRooms.size()) << path << " is in no room";
     const std::string text = read(path);
     for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator(); ++it) {
-      const std::string other = (*it)[1];
+      const std::string other = (*it)[1].str();
       ++checked;
       if (other == "seekline") continue;  // the public API
       EXPECT_LE(room_number(other), room_number(room)) << path << " includes a file of " << other;
@@ -59,7 +59,7 @@ TEST(Tree, PublicHeadersIncludeNoRoom) {
   for (const fs::path& path : sources(kRoot / "include")) {
     const std::string text = read(path);
     for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator(); ++it)
-      EXPECT_EQ((*it)[1], "seekline") << path;
+      EXPECT_EQ((*it)[1].str(), "seekline") << path;
   }
 }
 
