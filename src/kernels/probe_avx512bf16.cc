@@ -26,8 +26,9 @@ std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes) {
 }
 
 double probe_bf16_dots(std::int64_t rounds) {
-  __m512 sum[kVectors] = {};
-  auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3F80));
+  __m512 sum[kVectors];  // all different, or the compiler would compute one for all
+  for (int v = 0; v < kVectors; ++v) sum[v] = _mm512_set1_ps(static_cast<float>(v));
+  const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3F80));
   for (std::int64_t r = 0; r < rounds; ++r) {
 #pragma GCC unroll 24
     for (int v = 0; v < kVectors; ++v) sum[v] = _mm512_dpbf16_ps(sum[v], a, a);
@@ -37,7 +38,8 @@ double probe_bf16_dots(std::int64_t rounds) {
 }
 
 double probe_int8_dots(std::int64_t rounds) {
-  __m512i sum[kVectors] = {};
+  __m512i sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) sum[v] = _mm512_set1_epi32(v);
   const __m512i a = _mm512_set1_epi8(1);
   for (std::int64_t r = 0; r < rounds; ++r) {
 #pragma GCC unroll 24
