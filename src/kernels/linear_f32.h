@@ -77,9 +77,9 @@ SEEKLINE_SIMD std::int64_t steps(std::int64_t k, int weights) { return (k + weig
 /// Adds or sets the finished sums of a group of rows for one token.
 template <class V>
 SEEKLINE_SIMD void finish(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
-                          const typename V::F* sum) {
+                          typename V::F a, typename V::F b, typename V::F c, typename V::F d) {
   float y[kRows];
-  V::reduce4(sum[0], sum[1], sum[2], sum[3], y);
+  V::reduce4(a, b, c, d, y);
   for (std::int64_t r = 0; r < rows; ++r) m.y[t][row + r] = m.accumulate ? m.y[t][row + r] + y[r] : y[r];
 }
 
@@ -94,8 +94,10 @@ void few(const Matmul& m) {
     const std::uint8_t* ahead = row[0].data + kRows * row_bytes(m.w);
     if (o + kRows >= m.row_end) ahead = m.prefetch ? m.prefetch : row[0].data;
     typename V::F sum[T][kRows];
-    for (auto& token : sum)
-      for (auto& lanes : token) lanes = V::zero();
+#pragma GCC unroll 2
+    for (int t = 0; t < T; ++t)
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
     for (std::int64_t s = 0; s < count; ++s) {
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -112,7 +114,8 @@ void few(const Matmul& m) {
         ahead += D::kBytes;
       }
     }
-    for (int t = 0; t < T; ++t) finish<V>(m, t, o, rows, sum[t]);
+#pragma GCC unroll 2
+    for (int t = 0; t < T; ++t) finish<V>(m, t, o, rows, sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
   }
 }
 
@@ -131,8 +134,10 @@ template <class V, int T>
 SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
                             const float* const* w, std::int64_t k) {
   typename V::F sum[T][kRows];
-  for (auto& token : sum)
-    for (auto& lanes : token) lanes = V::zero();
+#pragma GCC unroll 4
+  for (int u = 0; u < T; ++u)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[u][r] = V::zero();
   for (std::int64_t i = 0; i < k; i += V::kLanes) {
     typename V::F wv[kRows];
 #pragma GCC unroll 4
@@ -144,7 +149,8 @@ SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, std::int64_t row, s
       for (int r = 0; r < kRows; ++r) sum[u][r] = V::fma(wv[r], x, sum[u][r]);
     }
   }
-  for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u]);
+#pragma GCC unroll 4
+  for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
 template <class V, class D>
