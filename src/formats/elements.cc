@@ -16,7 +16,7 @@ constexpr float kLargestE4M3 = 448;
 constexpr float e4m3_value(unsigned code) {
   const unsigned exponent = code >> 3 & 15, mantissa = code & 7;
   const std::uint32_t sign = (code & 0x80u) << 24;
-  if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(sign | 0x7FC00000u);
+  if (exponent == 15 && mantissa == 7) return std::bit_cast<float>(sign | 0x7FF00000u);
   // A subnormal is mantissa * 2^-9; the product is exact.
   if (exponent == 0) {
     const float magnitude = static_cast<float>(mantissa) * 0x1p-9f;

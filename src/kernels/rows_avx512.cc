@@ -45,7 +45,7 @@ SEEKLINE_SIMD float scale_of(const RowLayout& layout, const std::uint8_t* scale,
     return simd::bits_float(code == 0 ? 0x400000u : code << 23);
   }
   const std::uint32_t sign = (code & 0x80) << 24;
-  if ((code & 0x7F) == 0x7F) return simd::bits_float(sign | 0x7FC00000u);
+  if ((code & 0x7F) == 0x7F) return simd::bits_float(sign | 0x7FF00000u);
   if ((code & 0x78) == 0) return (sign ? -1.0f : 1.0f) * static_cast<float>(code & 7) * 0x1p-9f;
   return simd::bits_float(sign | (((code & 0x7F) << 20) + (120u << 23)));
 }
@@ -59,7 +59,7 @@ SEEKLINE_SIMD __m512 decode_e4m3(__m128i codes) {
   const __mmask16 nan = _mm_cmpeq_epi8_mask(_mm_and_si128(codes, _mm_set1_epi8(0x7F)), _mm_set1_epi8(0x7F));
   const __m512i signed_nan =
       _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(value), _mm512_set1_epi32(INT32_MIN)),
-                      _mm512_set1_epi32(0x7FC00000));
+                      _mm512_set1_epi32(0x7FF00000));
   return _mm512_mask_blend_ps(nan, value, _mm512_castsi512_ps(signed_nan));
 }
 
