@@ -116,8 +116,10 @@ SEEKLINE_SIMD std::int16_t scale_shift(std::uint8_t code) {
 
 /// Shift of an e4m3 step (64 columns from `col`): words 0..15 of both vectors lie in its first 32 columns.
 SEEKLINE_SIMD __m512i e4m3_shift(const WeightView& w, const std::uint8_t* scales, std::int64_t col) {
-  const std::int64_t last = (w.cols - 1) / w.block_cols;
-  const std::int64_t b0 = col / w.block_cols, b1 = (col + 32) / w.block_cols;
+  // Blocks are 32 or 128 wide; a division here would cost as much as the products of a row.
+  const int log2_block = __builtin_ctz(static_cast<unsigned>(w.block_cols));
+  const std::int64_t last = (w.cols - 1) >> log2_block;
+  const std::int64_t b0 = col >> log2_block, b1 = (col + 32) >> log2_block;
   const __m256i s0 = _mm256_set1_epi16(scale_shift(scales[b0]));
   const __m256i s1 = _mm256_set1_epi16(scale_shift(scales[b1 > last ? last : b1]));
   return _mm512_inserti64x4(_mm512_castsi256_si512(s0), s1, 1);
