@@ -13,7 +13,9 @@ struct Group {
   const std::uint8_t* row[kRows];
   std::int64_t first;
   int rows;
-  const std::uint8_t* ahead;  ///< what comes next in memory: one line is prefetched for each line read
+  /// What comes next in memory: a line is prefetched for each line read, to the second cache, since x lives
+  /// in the first.
+  const std::uint8_t* ahead;
 };
 
 SEEKLINE_SIMD Group group_at(const Matmul& m, std::int64_t first) {
@@ -62,7 +64,7 @@ SEEKLINE_SIMD void running_group(const Matmul& m, const Step& step, const Group&
           sum[r][t] =
               _mm512_dpbf16_ps(sum[r][t], reinterpret_cast<__m512bh>(v[i]),
                                reinterpret_cast<__m512bh>(_mm512_loadu_si512(x[t] + at / 64 * kV + i)));
-      _mm_prefetch(ahead + r * 64, _MM_HINT_T0);
+      _mm_prefetch(ahead + r * 64, _MM_HINT_T1);
     }
     ahead += kRows * 64;
   };
@@ -134,7 +136,7 @@ SEEKLINE_SIMD void chained_group(const Matmul& m, const Step& step, const Group&
         step.expand(
             left < 0 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(simd::first64(left - h * 64), p),
             v + h * kV);
-        _mm_prefetch(ahead + (r * Halves + h) * 64, _MM_HINT_T0);
+        _mm_prefetch(ahead + (r * Halves + h) * 64, _MM_HINT_T1);
       }
       const __m512 s = scale(r, i);
 #pragma GCC unroll 4
