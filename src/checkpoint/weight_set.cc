@@ -88,19 +88,26 @@ WeightView WeightSet::matrix(const std::string& name, std::int64_t out, std::int
                              const ScaleRule& rule) {
   constexpr const char* kDtypes = "F8_E4M3, I8 (two e2m1), BF16, F16 or F32";
   const Tensor* tensor = take(name, {out, in}, kDtypes);
-  if (tensor == nullptr) return {};
+  if (tensor == nullptr) return ignore_scales(name, rule);
   if (tensor->dtype == DType::kI8) {
-    if (!accept(*tensor, {out, in / 2}, in % 32 == 0, "I8 (two e2m1)")) return {};
+    const ScaleRule packed{".scale", ScaleKind::kUE8M0, 1, 32};
+    if (!accept(*tensor, {out, in / 2}, in % 32 == 0, "I8 (two e2m1)")) return ignore_scales(name, packed);
     WeightView view = view_of(*tensor, WeightKind::kE2M1, out, in);
-    take_scales(view, name, {".scale", ScaleKind::kUE8M0, 1, 32});
+    take_scales(view, name, packed);
     return view;
   }
   const bool e4m3 = tensor->dtype == DType::kF8E4M3;
-  if (!accept(*tensor, {out, in}, e4m3 || is_plain(tensor->dtype), kDtypes)) return {};
+  if (!accept(*tensor, {out, in}, e4m3 || is_plain(tensor->dtype), kDtypes)) return ignore_scales(name, rule);
   if (!e4m3) return view_of(*tensor, plain_kind(tensor->dtype), out, in);
   WeightView view = view_of(*tensor, WeightKind::kE4M3, out, in);
   take_scales(view, name, rule);
   return view;
+}
+
+WeightView WeightSet::ignore_scales(const std::string& weight_name, const ScaleRule& rule) {
+  if (const Tensor* scales = checkpoint_.find(without_weight(weight_name) + rule.suffix))
+    taken_[static_cast<std::size_t>(scales - checkpoint_.tensors().data())] = true;
+  return {};
 }
 
 WeightView WeightSet::plain_matrix(const std::string& name, std::int64_t out, std::int64_t in) {

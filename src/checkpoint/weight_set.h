@@ -57,6 +57,8 @@ class WeightSet {
   const Tensor* take(const std::string& name, const std::vector<std::int64_t>& shape, const char* dtypes);
   bool accept(const Tensor& tensor, const std::vector<std::int64_t>& shape, bool dtype_fits,
               const char* dtypes);
+  /// The weight was refused; its scales are not to be called surplus on top of it. Returns an empty view.
+  WeightView ignore_scales(const std::string& weight_name, const ScaleRule& rule);
   void take_scales(WeightView& view, const std::string& weight_name, const ScaleRule& rule);
 
   const Checkpoint& checkpoint_;

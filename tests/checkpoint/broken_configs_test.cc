@@ -82,8 +82,8 @@ std::vector<BrokenConfig> unhonoured_values() {
   return {
       {"UnknownKey",
        [](json& c) { text(c)["attention_sink_scale"] = 2; },
-       {"'text_config.attention_sink_scale'", "know how to honour"}},
-      {"UnknownTopKey", [](json& c) { c["logit_scale"] = 2; }, {"'logit_scale'", "know how to honour"}},
+       {"'text_config.attention_sink_scale'", "knows how to honour"}},
+      {"UnknownTopKey", [](json& c) { c["logit_scale"] = 2; }, {"'logit_scale'", "knows how to honour"}},
       {"UnknownQuantizationKey",
        [](json& c) { c["quantization_config"]["ignored_layers"] = {"a"}; },
        {"'quantization_config.ignored_layers'"}},
@@ -347,12 +347,12 @@ std::vector<BrokenConfig> broken_llamas() {
        {"'rope_theta'", "rope_parameters is there"}},
       {"SlidingWindow",
        [](json& c) { c["sliding_window"] = 4096; },
-       {"'sliding_window'", "know how to honour"}},
+       {"'sliding_window'", "knows how to honour"}},
       {"Quantized",
        [](json& c) {
          c["quantization_config"] = {{"quant_method", "gptq"}};
        },
-       {"'quantization_config'", "know how to honour"}},
+       {"'quantization_config'", "knows how to honour"}},
       {"VocabMissing", [](json& c) { c.erase("vocab_size"); }, {"'vocab_size' is missing"}},
       {"OtherFamily", [](json& c) { c["model_type"] = "mistral"; }, {"'model_type'"}},
   };
@@ -402,7 +402,7 @@ std::vector<BrokenConfig> broken_v4s() {
        {"dspark_target_layer_ids"}},
       {"UnknownKey",
        [](json& c) { c["engram_layer_ids"] = {1}; },
-       {"'engram_layer_ids'", "know how to honour"}},
+       {"'engram_layer_ids'", "knows how to honour"}},
       {"HiddenMissing", [](json& c) { c.erase("hidden_size"); }, {"'hidden_size' is missing"}},
   };
 }
@@ -445,7 +445,7 @@ std::vector<BrokenConfig> broken_v3s() {
              {"quant_method", "fp8"}, {"activation_scheme", "static"}, {"weight_block_size", {128, 128}}};
        },
        {"'quantization_config.activation_scheme'"}},
-      {"IndexerInV3", [](json& c) { c["index_topk"] = 8; }, {"'index_topk'", "know how to honour"}},
+      {"IndexerInV3", [](json& c) { c["index_topk"] = 8; }, {"'index_topk'", "knows how to honour"}},
       {"IndexerMissing", [](json& c) { c["model_type"] = "deepseek_v32"; }, {"'index_topk' is missing"}},
       {"NormalisedV2", [](json& c) { c["model_type"] = "deepseek_v2"; }, {"'norm_topk_prob'", "deepseek_v2"}},
       {"OtherFamily", [](json& c) { c["model_type"] = "deepseek_v5"; }, {"'model_type'", "deepseek_v5"}},

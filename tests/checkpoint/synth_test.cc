@@ -125,7 +125,8 @@ void expect_hashes(const std::string& name) {
     const TensorSpec& spec = specs[tensor];
     EXPECT_EQ(dtype_name(spec.dtype), dtype) << tensor;
     EXPECT_EQ(json(spec.shape), json::parse(shape)) << tensor;
-    if (spec.bytes() <= kHashedBytes) EXPECT_EQ(sha256(bytes_of(spec, seed)).substr(0, 32), hash) << tensor;
+    if (spec.bytes() > kHashedBytes) continue;
+    EXPECT_EQ(sha256(bytes_of(spec, seed)).substr(0, 32), hash) << tensor;
   }
   EXPECT_EQ(seen, specs.size());
 }
