@@ -34,7 +34,10 @@ class DsmlReader final : public CallReader {
     }
   }
 
-  bool last_call_open() const override { return place_ != Place::kBetweenCalls && place_ != Place::kEnd; }
+  bool last_call_open() const override {
+    return place_ == Place::kBetweenParameters || place_ == Place::kKey || place_ == Place::kKind ||
+           place_ == Place::kValue;
+  }
 
  private:
   enum class Place : std::uint8_t {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "seekline/error.h"
 #include "text/chat.h"
 #include "text/chat_json.h"
 #include "text/chat_python_json.h"

@@ -64,7 +64,8 @@ TEST_P(ChatGoldens, EveryPromptIsTheReferencesToTheByte) {
     for (const auto& [begin, end] : prompt.control_ranges()) ranges.push_back({begin, end});
     EXPECT_EQ(ranges, item["special_bytes"]);
     EXPECT_EQ(ChatJson(prompt.images), item.value("images", ChatJson::array()));
-    if (item.contains("reply_starts_in")) EXPECT_EQ(start_name(prompt.reply_start), item["reply_starts_in"]);
+    const std::string start = golden::text_or_empty(item, "reply_starts_in");
+    EXPECT_EQ(start.empty() ? "" : start_name(prompt.reply_start), start);
   }
 }
 
@@ -111,11 +112,11 @@ TEST(ChatGolden, EveryBadRequestIsRefusedInOneSentence) {
   for (const ChatJson& item : v41) expect_refused(chat_format("deepseek-v4.1"), item, from_api);
   for (const ChatJson& item : chat_golden("chat-v4/errors.json"))
     expect_refused(chat_format("deepseek-v4"), item, from_api);
-  for (const ChatJson& item : chat_golden("chat-v32/errors.json")) {
-    // A reply after a finished assistant message is our addition to V3.2; its encoder refuses the message as
-    // such.
-    expect_refused(chat_format("deepseek-v3.2"), item, encoder_request);
-  }
+  // V3.2's cases are its encoder's; that a role is known is the JSON reader's business.
+  for (const ChatJson& item : chat_golden("chat-v32/errors.json"))
+    expect_refused(chat_format("deepseek-v3.2"), item, [&](const ChatJson& bad) {
+      return bad["note"] == "unknown role" ? from_api(bad) : encoder_request(bad);
+    });
 }
 
 // Where the references differ: whose text is ours (docs/api.md says why), or a text of our own.

@@ -185,7 +185,7 @@ TEST(Reply, ChatMlCallsCountWhenNothingElseFollowsThem) {
   EXPECT_EQ(reply.calls[1].name, "f");
   EXPECT_EQ(reply.calls[1].arguments, "{\"a\": 1.5}");
 
-  for (const std::string broken :
+  for (const std::string& broken :
        {one + "and more", one.substr(0, one.size() - 1), std::string("<tool_call>f(1)</tool_call>"),
         std::string("<tool_call>{\"name\": \"f\"}</tool_call>"),
         std::string("<tool_call>{\"name\": \"\", \"arguments\": {}}</tool_call>"),
