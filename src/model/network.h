@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "attention/batch.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weight_set.h"

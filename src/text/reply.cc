@@ -36,6 +36,8 @@ class ReplyParser::Impl {
       : syntax_(syntax), options_(options), calls_on_(options.calls_allowed) {
     if (syntax.kind == ReplySyntax::Kind::kDsml) {
       open_ = reply::dsml_tag("<", syntax.block + ">");
+      stray_open_ = reply::dsml_tag("<", "");
+      stray_close_ = reply::dsml_tag("</", "");
       think_end_.text = reply::kThinkEnd;
       think_end_.marker_size = reply::kThinkEnd.size();
     } else {
@@ -142,6 +144,9 @@ class ReplyParser::Impl {
         continue;
       }
       if (!is_last && (opens == Match::kPartial || closes == Match::kPartial)) return emit(begin);
+      if (calls_on_ && has_reasoning() && is_stray(tag_at, is_last)) {
+        if (is_stray_partial(tag_at)) return emit(begin);
+      }
       from = tag_at + (pending_.text[tag_at] == '<' ? 1 : 0);
     }
   }

@@ -4,7 +4,7 @@
 //   call       <｜DSML｜INVOKE name="NAME">  parameters  </｜DSML｜INVOKE>
 //   parameter  <｜DSML｜PARAMETER name="KEY" string="true|false">VALUE</｜DSML｜PARAMETER>
 //
-// NAME is not empty and holds none of " < > newline; KEY holds no " and is not repeated within a call; VALUE
+// NAME is not empty and holds none of " < > newline; KEY holds no " and no DSML marker and is not repeated within a call; VALUE
 // is JSON where string="false", and holds no DSML tag of any kind.
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -114,6 +114,7 @@ class DsmlReader final : public CallReader {
     const std::size_t end = text.text.find('"', at_);
     if (end == std::string::npos) return Progress::kStuck;
     key_ = text.text.substr(at_, end - at_);
+    if (key_.find(kDsmlMarker) != std::string::npos) return Progress::kBroken;
     if (std::find(keys_.begin(), keys_.end(), key_) != keys_.end()) return Progress::kBroken;
     at_ = end;
     place_ = Place::kKind;

@@ -19,7 +19,7 @@ constexpr std::uintmax_t kMaxFileBytes = 256U << 20;
 using Ids = std::unordered_map<std::string_view, TokenId>;
 
 /// Text from the file as it may stand in a sentence: short and in ASCII.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   constexpr std::size_t kLength = 48;
   const std::string dumped = nlohmann::json(text).dump(-1, ' ', true);
   return dumped.size() <= kLength ? dumped : dumped.substr(0, kLength) + "...\"";
@@ -33,7 +33,8 @@ Ids read_vocabulary(const JsonView& vocab) {
   for (auto entry = vocab.json().begin(); entry != vocab.json().end(); ++entry) {
     const nlohmann::json& id = entry.value();
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= INT32_MAX) {
-      vocab.bad(fmt::format("{} has an id that is not an integer from 0 to 2147483646", quoted(entry.key())));
+      vocab.bad(
+          fmt::format("{} has an id that is not an integer from 0 to 2147483646", in_quotes(entry.key())));
     }
     if (entry.key().empty()) vocab.bad(fmt::format("id {} has an empty spelling", id.get<TokenId>()));
     ids.emplace(entry.key(), id.get<TokenId>());
@@ -54,7 +55,7 @@ std::pair<std::string, std::string> halves(const JsonView& merges, const nlohman
   if (blank == std::string::npos || blank == 0 || blank + 1 == both.size() ||
       both.find(' ', blank + 1) != std::string::npos) {
     merges.bad(
-        fmt::format("merge {} is {}, expected two spellings with one blank between", rank, quoted(both)));
+        fmt::format("merge {} is {}, expected two spellings with one blank between", rank, in_quotes(both)));
   }
   return {both.substr(0, blank), both.substr(blank + 1)};
 }
@@ -64,8 +65,8 @@ std::vector<Merge> read_merges(const JsonView& merges, const Ids& ids) {
   const auto id_of = [&](const std::string& spelling, std::size_t rank) {
     const auto found = ids.find(spelling);
     if (found == ids.end()) {
-      merges.bad(
-          fmt::format("merge {} needs the token {}, which is not in the vocabulary", rank, quoted(spelling)));
+      merges.bad(fmt::format("merge {} needs the token {}, which is not in the vocabulary", rank,
+                             in_quotes(spelling)));
     }
     return found->second;
   };
@@ -101,11 +102,11 @@ std::vector<AddedToken> read_added_tokens(const JsonView& list, const Ids& ids) 
     added.push_back(read_added_token(entry));
     const AddedToken& token = added.back();
     if (!id_with.emplace(token.content, token.id).second) {
-      entry.bad(fmt::format("the content {} appears twice", quoted(token.content)));
+      entry.bad(fmt::format("the content {} appears twice", in_quotes(token.content)));
     }
     const auto same = ids.find(token.content);
     if (same != ids.end() && same->second != token.id) {
-      entry.bad(fmt::format("{} has id {}, and id {} in the vocabulary", quoted(token.content), token.id,
+      entry.bad(fmt::format("{} has id {}, and id {} in the vocabulary", in_quotes(token.content), token.id,
                             same->second));
     }
   }
@@ -125,8 +126,8 @@ std::vector<std::string> place_spellings(const JsonView& file, const Ids& ids,
   for (const auto& [id, spelling] : placed) {
     const auto expected = static_cast<TokenId>(spellings.size());
     if (id < expected) {
-      file.bad(fmt::format("id {} belongs to both {} and {}", id, quoted(spellings.back()),
-                           quoted(std::string(spelling))));
+      file.bad(fmt::format("id {} belongs to both {} and {}", id, in_quotes(spellings.back()),
+                           in_quotes(std::string(spelling))));
     }
     if (id > expected)
       file.bad(fmt::format("no token has id {}, though ids go up to {}", expected, placed.back().first));

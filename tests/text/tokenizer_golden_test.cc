@@ -28,7 +28,8 @@ void expect_ids(const Tokenizer& tokenizer, const std::string& file, const char*
     const std::vector<TokenId> expected = c.contains(ids_key) ? c[ids_key] : c["ids"];
     const std::vector<TokenId> ids = tokenizer.encode(text, allow);
     EXPECT_EQ(ids, expected) << file << " case " << c["id"] << ", " << c["note"];
-    if (!c.value("lossy", false)) EXPECT_EQ(tokenizer.decode(ids), text) << file << " case " << c["id"];
+    if (c.value("lossy", false)) continue;
+    EXPECT_EQ(tokenizer.decode(ids), text) << file << " case " << c["id"];
   }
 }
 
