@@ -4,7 +4,8 @@
 namespace seekline {
 namespace {
 
-/// Two bytes that begin a surrogate are certainly no character, but the reference's decoder waits for the third.
+/// Two bytes that begin a surrogate are certainly no character, but the reference's decoder waits for the
+/// third.
 bool ends_in_surrogate(std::string_view bytes) {
   if (bytes.size() < 2) return false;
   const auto first = static_cast<std::uint8_t>(bytes[bytes.size() - 2]);

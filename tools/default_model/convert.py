@@ -3,17 +3,18 @@
     python convert.py MODEL.gguf OUT [--dtype bf16|f32]
 
 Weights are dequantised by the `gguf` package to f32 and, for bf16, rounded to nearest, ties to even. Needs the
-packages of requirements.txt; fetch.py runs it in an environment of its own.
+packages of requirements.txt; fetch.py runs it in an environment of its own. The safetensors file is written here,
+one tensor in memory at a time (the safetensors package has no stable interface for bf16 without PyTorch).
 """
 import argparse
 import json
+import math
 import pathlib
 import sys
 
 import numpy as np
 from gguf import GGUFReader
 from gguf.quants import dequantize
-from safetensors import serialize_file
 
 CONTROL = 3  # tokenizer.ggml.token_type of tokens that are matched in the text before it is split
 
@@ -157,23 +158,34 @@ def generation_config_of(metadata):
 
 
 def tensors_of(reader, metadata, dtype):
-    """What serialize_file takes: name -> {dtype, shape, data}."""
+    """Yields (name, values) in the order of the file, each as it will lie in model.safetensors."""
     heads = {"attn_q": metadata["llama.attention.head_count"], "attn_k": metadata["llama.attention.head_count_kv"]}
-    result = {}
     for done, tensor in enumerate(reader.tensors, start=1):
         values = dequantize(tensor.data, tensor.tensor_type)
         part = tensor.name.split(".")[-2]
         if part in heads:
             values = unpermuted(values, heads[part])
-        data = bf16_bits(values) if dtype == "bf16" else np.ascontiguousarray(values, "<f4")
-        result[hf_name(tensor.name)] = {
-            "dtype": {"bf16": "bfloat16", "f32": "float32"}[dtype],
-            "shape": list(values.shape),
-            "data": data.tobytes(),
-        }
+        yield hf_name(tensor.name), bf16_bits(values) if dtype == "bf16" else np.ascontiguousarray(values, "<f4")
         if done % 34 == 0 or done == len(reader.tensors):
             print(f"  {done} of {len(reader.tensors)} tensors", file=sys.stderr, flush=True)
-    return result
+
+
+def write_safetensors(path, reader, metadata, dtype):
+    """Header length as u64, JSON header padded to 8 bytes, then the tensors one after the other, one in memory."""
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for tensor in reader.tensors:
+        shape = [int(n) for n in reversed(tensor.shape)]
+        size = math.prod(shape) * {"bf16": 2, "f32": 4}[dtype]
+        header[hf_name(tensor.name)] = {"dtype": dtype.upper(), "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name, values in tensors_of(reader, metadata, dtype):
+            if header[name]["shape"] != list(values.shape):
+                sys.exit(f"{name} has shape {list(values.shape)}, and the file says {header[name]['shape']}")
+            file.write(values.tobytes())
 
 
 def main():
@@ -186,8 +198,7 @@ def main():
     reader = GGUFReader(options.gguf)
     metadata = Metadata(reader)
     options.out.mkdir(parents=True, exist_ok=True)
-    serialize_file(tensors_of(reader, metadata, options.dtype), str(options.out / "model.safetensors"),
-                   {"format": "pt"})
+    write_safetensors(options.out / "model.safetensors", reader, metadata, options.dtype)
     documents = {
         "config.json": config_of(metadata, options.dtype),
         "generation_config.json": generation_config_of(metadata),

@@ -50,7 +50,7 @@ def run(command, what):
     last = ""
     for line in process.stdout:
         line = line.strip()
-        if line.startswith(("Collecting", "Downloading", "Installing")) or line.endswith("tensors"):
+        if line.startswith(("Downloading", "Installing")) or line.endswith("tensors"):
             say(f"  {line}")
         last = line or last
     if process.wait() != 0:
