@@ -30,11 +30,11 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const CLI::Success& help) {
     return app.exit(help);
+  } catch (const CLI::RuntimeError& ended) {
+    return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {
     fmt::print(stderr, "seekline: {} (see seekline --help)\n", wrong.what());
     return static_cast<int>(seekline::ErrorCode::kUsage);
-  } catch (const CLI::RuntimeError& ended) {
-    return ended.get_exit_code();
   } catch (const seekline::Error& error) {
     fmt::print(stderr, "seekline: {}\n", error.what());
     return error.exit_code();

@@ -90,7 +90,7 @@ class ReplyParser::Impl {
     kReasoning,
     kContent,
     kCalls,     ///< inside a block
-    kVerbatim,  ///< after a malformed block in content: nothing is special any more
+    kVerbatim,  ///< after malformed DSML in content: nothing is special any more
     kDone,      ///< after a well-formed block: the rest is dropped
   };
 
@@ -131,6 +131,7 @@ class ReplyParser::Impl {
       if (tag_at == std::string::npos) return emit(is_last ? pending_.size() : begin);
       const Match opens = calls_on_ ? reply::match(pending_, tag_at, open_) : Match::kNo;
       const Match closes = has_reasoning() ? reply::match(pending_, tag_at, think_end_) : Match::kNo;
+      const Match strays = calls_on_ && has_reasoning() ? stray_tag(tag_at) : Match::kNo;
       if (opens == Match::kYes) {
         emit(begin);
         return open_block(tag_at - begin + open_.text.size());
@@ -143,12 +144,22 @@ class ReplyParser::Impl {
         from = 0;
         continue;
       }
-      if (!is_last && (opens == Match::kPartial || closes == Match::kPartial)) return emit(begin);
-      if (calls_on_ && has_reasoning() && is_stray(tag_at, is_last)) {
-        if (is_stray_partial(tag_at)) return emit(begin);
+      const bool may_become_tag = std::max({opens, closes, strays}) != Match::kNo && strays != Match::kYes;
+      if (!is_last && (may_become_tag || opens == Match::kPartial)) return emit(begin);
+      if (strays == Match::kYes) {
+        calls_on_ = false;
+        if (place_ == Place::kContent) {
+          place_ = Place::kVerbatim;
+          return;
+        }
       }
       from = tag_at + (pending_.text[tag_at] == '<' ? 1 : 0);
     }
+  }
+
+  // A DSML tag that opens no block: whatever it is part of is malformed, and nothing after it is called.
+  Match stray_tag(std::size_t at) const {
+    return std::max(reply::match(pending_, at, stray_open_), reply::match(pending_, at, stray_close_));
   }
 
   void end_reasoning(std::size_t reasoning_end, std::size_t tag_at) {
@@ -248,7 +259,7 @@ class ReplyParser::Impl {
 
   const ReplySyntax syntax_;
   const ReplyOptions options_;
-  Tag open_, think_end_;
+  Tag open_, think_end_, stray_open_, stray_close_;
   Place place_ = Place::kContent;
   bool calls_on_;
   bool drops_newlines_ = false;

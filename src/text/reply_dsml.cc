@@ -4,8 +4,8 @@
 //   call       <｜DSML｜INVOKE name="NAME">  parameters  </｜DSML｜INVOKE>
 //   parameter  <｜DSML｜PARAMETER name="KEY" string="true|false">VALUE</｜DSML｜PARAMETER>
 //
-// NAME is not empty and holds none of " < > newline; KEY holds no " and no DSML marker and is not repeated within a call; VALUE
-// is JSON where string="false", and holds no DSML tag of any kind.
+// NAME is not empty and holds none of " < > newline; KEY holds no " and no DSML marker and is not repeated
+// within a call; VALUE is JSON where string="false", and holds no DSML tag of any kind.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

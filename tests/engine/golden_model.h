@@ -132,8 +132,9 @@ inline RowCheck compare_rows(const SafetensorsLite& expected, const GoldenCase& 
 inline void expect_golden(const RowCheck& check, const GoldenCase& c, const std::string& mode) {
   const int allowed = c.tokens.size() > 30 ? std::max(1, (check.clean * 2 + 99) / 100) : 0;
   EXPECT_LE(check.outliers, allowed) << c.id << " " << mode << ": worst clean row differs by rms " << check.worst_clean;
-  if (check.unclean > 0)
+  if (check.unclean > 0) {
     EXPECT_LE(std::sqrt(check.unclean_error), 3 * std::sqrt(check.unclean_noise)) << c.id << " " << mode;
+  }
 }
 
 }  // namespace seekline::golden

@@ -85,12 +85,12 @@ TEST_P(SameBits, SequencesOfMixedLengthsInOneBatchEqualThemselvesAlone) {
     for (const std::size_t n : {1, 37, 5, 64, 17})
       sequences.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(n % 3), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), n + n % 3)));
     std::vector<std::unique_ptr<SequenceCache>> caches;
-    std::vector<Run> runs;
+    std::vector<seekline::Run> runs;
     std::vector<std::int32_t> last(sequences.size());
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       caches.push_back(std::make_unique<SequenceCache>(model->pages()));
       last[i] = static_cast<std::int32_t>(sequences[i].size()) - 1;
-      Run run;
+      seekline::Run run;
       run.cache = caches.back().get();
       run.tokens = sequences[i];
       run.wanted_logits = {&last[i], 1};

@@ -75,6 +75,27 @@ TEST(Reply, AfterABrokenBlockInTheContentNothingIsACallAnyMore) {
   EXPECT_TRUE(reply.calls.empty());
 }
 
+TEST(Reply, AfterAStrayTagNothingIsACallAnyMore) {
+  for (const std::string stray :
+       {"<｜DSML｜", "</｜DSML｜ invoke>", "<｜DSML｜ parameter name=\"", "<｜DSML｜ invoke name=\"g\">"}) {
+    const std::string text = "C " + stray + "\n\n" + kCall;
+    EXPECT_EQ(read(v41(), ReplyStart::kContent, text).content, text);
+    EXPECT_TRUE(read(v41(), ReplyStart::kContent, text).calls.empty());
+    const Reply thought = read(v41(), ReplyStart::kReasoning, text + "</think>Now." + kCall);
+    EXPECT_EQ(thought.reasoning, text);
+    EXPECT_EQ(thought.content, "Now.");
+    EXPECT_EQ(thought.calls.size(), 1u);
+  }
+}
+
+TEST(Reply, AKeyHoldsNoTag) {
+  const std::string text =
+      "<｜DSML｜ calls><｜DSML｜ invoke name=\"f\"><｜DSML｜ parameter name=\"<｜DSML｜ calls>a\" "
+      "string=\"true\">x"
+      "</｜DSML｜ parameter></｜DSML｜ invoke></｜DSML｜ calls>";
+  EXPECT_EQ(read(v41(), ReplyStart::kContent, text).content, text);
+}
+
 TEST(Reply, AValueMayHoldHalfTagsAndCharactersButNoTag) {
   const auto call = [](const std::string& value) {
     return read(
