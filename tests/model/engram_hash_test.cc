@@ -31,7 +31,8 @@ TEST(EngramHash, DrawsAreNumPysForEveryLayer) {
 
 TEST(EngramHash, DrawsAreNumPysForEveryBound) {
   int compared = 0;
-  for (const json& row : golden("rng.json")["bounds"]) {
+  const json rows = golden("rng.json")["bounds"];
+  for (const json& row : rows) {
     const std::string seed = row["seed"];
     if (seed.size() > 19) continue;  // seeds beyond 64 bits: no layer number has one
     const std::int64_t bound = std::stoll(row["bound"].get<std::string>());
