@@ -2,6 +2,7 @@
 // <function_results> that the same assistant goes on from.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "text/chat_dsml.h"
 #include "text/chat_formats.h"
@@ -66,7 +67,9 @@ class Renderer {
     const ChatJson schema = shown_schema(request_.response_format);
     if (tools_.empty() && schema.is_null()) return;
     if (messages_.empty() || messages_.front().role != ChatRole::kSystem) {
-      messages_.insert(messages_.begin(), ChatMessage{ChatRole::kSystem, {}, "", {}, "", false, {}, {}, ""});
+      ChatMessage system;
+      system.role = ChatRole::kSystem;
+      messages_.insert(messages_.begin(), std::move(system));
       if (last_user_ >= 0) ++last_user_;
     }
     messages_.front().tools.insert(messages_.front().tools.begin(), tools_.begin(), tools_.end());
