@@ -8,8 +8,7 @@
 namespace seekline {
 namespace {
 
-/// A value as it stands in the file, cut to a length that fits a sentence.
-std::string shown(const nlohmann::json& value) {
+std::string shown_value(const nlohmann::json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   constexpr std::size_t kLength = 40;
   const std::string text = value.dump(-1, ' ', true);
@@ -23,8 +22,10 @@ void JsonView::fail(ErrorCode code, const std::string& why) const {
       code, path_.empty() ? fmt::format("{}: {}", file_, why) : fmt::format("{}: {}: {}", file_, path_, why));
 }
 
+std::string JsonView::shown() const { return shown_value(*value_); }
+
 void JsonView::expect(bool right, const char* expected) const {
-  if (!right) bad(fmt::format("found {}, expected {}", shown(*value_), expected));
+  if (!right) bad(fmt::format("found {}, expected {}", shown(), expected));
 }
 
 bool JsonView::has(const char* key) const {
@@ -37,7 +38,9 @@ JsonView JsonView::member(const char* key) const {
   expect(value_->is_object(), "an object");
   const auto found = value_->find(key);
   if (found == value_->end()) bad(fmt::format("\"{}\" is missing", key));
-  return {*found, file_, path_.empty() ? key : fmt::format("{}.{}", path_, key)};
+  const std::string quoted = shown_value(key);  // plain unless it needs escapes or is long
+  const std::string name = quoted.size() == std::string_view(key).size() + 2 ? key : quoted;
+  return {*found, file_, path_.empty() ? name : fmt::format("{}.{}", path_, name)};
 }
 
 std::vector<JsonView> JsonView::elements() const {
@@ -54,7 +57,7 @@ void JsonView::only(std::initializer_list<const char*> keys) const {
   for (const auto& [key, value] : value_->items()) {
     const bool known =
         std::any_of(keys.begin(), keys.end(), [&key = key](const char* k) { return key == k; });
-    if (!known) unsupported(fmt::format("{} is not something this tokenizer can honour", shown(key)));
+    if (!known) unsupported(fmt::format("{} is not something this tokenizer can honour", shown_value(key)));
   }
 }
 
@@ -76,8 +79,8 @@ std::int32_t JsonView::id() const {
 
 void JsonView::must_be(const char* key, const nlohmann::json& expected) const {
   if (!has(key) || (*value_)[key] == expected) return;
-  unsupported(
-      fmt::format("\"{}\" is {}, and only {} is supported", key, shown((*value_)[key]), shown(expected)));
+  unsupported(fmt::format("\"{}\" is {}, and only {} is supported", key, shown_value((*value_)[key]),
+                          shown_value(expected)));
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& name) {
@@ -89,7 +92,7 @@ nlohmann::json parse_json(const std::string& text, const std::string& name) {
     if (event == Event::object_start) open_objects.emplace_back();
     if (event == Event::object_end) open_objects.pop_back();
     if (event == Event::key && !open_objects.back().insert(parsed.get_ref<const std::string&>()).second) {
-      twice = shown(parsed);
+      twice = shown_value(parsed);
     }
     return true;
   };

@@ -40,6 +40,8 @@ class JsonView {
   std::int32_t id() const;
   /// The optional member `key`, which must be `expected` where it is there and not null.
   void must_be(const char* key, const nlohmann::json& expected) const;
+  /// The value as it may stand in a sentence: short, in ASCII, on one line.
+  std::string shown() const;
   /// The name of a component: its "type".
   const std::string& type() const { return member("type").string(); }
 

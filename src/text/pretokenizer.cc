@@ -52,7 +52,7 @@ Code compile(const std::string& pattern, const std::string& source) {
                           &offset, nullptr));
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kUnsupported,
-                fmt::format("regular expression '{}' cannot be used: {}", source, why));
+                fmt::format("regular expression {} cannot be used: {}", shown_pattern(source), why));
   };
   if (!code) {
     PCRE2_UCHAR message[160];

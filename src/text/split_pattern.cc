@@ -47,11 +47,8 @@ class Parser {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    constexpr std::size_t kShown = 60;
-    std::string shown;
-    append_lossy(pattern_.substr(0, kShown), shown);
-    throw Error(ErrorCode::kUnsupported, fmt::format("regular expression '{}{}' cannot be used: {}", shown,
-                                                     pattern_.size() > kShown ? "..." : "", why));
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("regular expression {} cannot be used: {}", shown_pattern(pattern_), why));
   }
 
   bool at_end() const { return at_ == pattern_.size(); }
@@ -314,6 +311,20 @@ class Parser {
 };
 
 }  // namespace
+
+std::string shown_pattern(std::string_view pattern) {
+  constexpr std::size_t kShown = 60;
+  std::string shown = "'";
+  for (const char c : pattern.substr(0, kShown)) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (byte < 0x20 || byte >= 0x7F) {
+      shown += fmt::format("\\x{:02X}", byte);
+    } else {
+      shown += c;
+    }
+  }
+  return shown + (pattern.size() > kShown ? "...'" : "'");
+}
 
 SplitPattern parse_split_pattern(std::string_view pattern) { return Parser(pattern).parse(); }
 

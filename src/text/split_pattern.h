@@ -24,4 +24,7 @@ struct SplitPattern {
 /// Throws Error(kUnsupported | kBadFile) with a sentence about the construct that cannot be honoured.
 SplitPattern parse_split_pattern(std::string_view pattern);
 
+/// A pattern as it may stand in a sentence: cut to a readable length, on one line.
+std::string shown_pattern(std::string_view pattern);
+
 }  // namespace seekline

@@ -24,14 +24,14 @@ std::vector<JsonView> parts_of(const JsonView& component, const char* list) {
 
 [[noreturn]] void refuse_type(const JsonView& component, const char* kind, const char* known) {
   component.unsupported(
-      fmt::format("the {} \"{}\" is not supported (known: {})", kind, component.type(), known));
+      fmt::format("the {} {} is not supported (known: {})", kind, component.member("type").shown(), known));
 }
 
 std::string split_pattern_of(const JsonView& step) {
   step.only({"type", "pattern", "behavior", "invert"});
-  const std::string& behavior = step.member("behavior").string();
-  if (behavior != "Isolated") {
-    step.unsupported(fmt::format("the behavior \"{}\" is not supported (known: Isolated)", behavior));
+  const JsonView behavior = step.member("behavior");
+  if (behavior.string() != "Isolated") {
+    step.unsupported(fmt::format("the behavior {} is not supported (known: Isolated)", behavior.shown()));
   }
   step.member("invert").boolean();  // Isolated cuts at the same places either way
   const JsonView pattern = step.member("pattern");

@@ -148,7 +148,8 @@ void check_unknown_token(const JsonView& model, const Ids& ids) {
 
 void check_model(const JsonView& model) {
   if (model.type() != "BPE")
-    model.unsupported(fmt::format("the model \"{}\" is not supported (known: BPE)", model.type()));
+    model.unsupported(
+        fmt::format("the model {} is not supported (known: BPE)", model.member("type").shown()));
   model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
               "byte_fallback", "ignore_merges", "vocab", "merges"});
   model.must_be("dropout", 0.0);

@@ -183,6 +183,8 @@ const std::vector<Damage>& damages() {
        "found 3, expected a string"},
       {"PatternUnknown", [](json& f) { step(f, 0)["pattern"]["Regex"] = "\\p{Lu}"; }, kNo,
        "only L, M, N, P and S"},
+      {"PatternOnManyLines", [](json& f) { step(f, 0)["pattern"]["Regex"] = "\n(a"; }, kNo, "'\\x0A(a'"},
+      {"TypeOnManyLines", [](json& f) { step(f, 0)["type"] = "a\nb"; }, kNo, "\"a\\nb\""},
       {"PatternBroken", [](json& f) { step(f, 0)["pattern"]["Regex"] = "(a"; }, kNo, "a group is not closed"},
       {"TooManySteps", [](json& f) { f["pre_tokenizer"]["pretokenizers"] = json(40, step(f, 0)); }, kNo,
        "it has 40 steps"},
