@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,8 @@
 #include "checkpoint/presets.h"
 #include "checkpoint/synth.h"
 #include "core/thread_pool.h"
+#include "model/engram_hash.h"
+#include "seekline/error.h"
 
 namespace seekline {
 namespace {
@@ -37,11 +41,32 @@ ConfigOverrides overrides_of(const SynthCommand& c) {
   return overrides;
 }
 
+// Table sizes are sums of primes that follow from the other Engram keys; whoever changes those need not know
+// them.
+void fit_engram_tables(nlohmann::json& config) {
+  if (!config.contains("text_config") || !config["text_config"].contains("engram_layer_ids")) return;
+  nlohmann::json& text = config["text_config"];
+  const auto layers = text["engram_layer_ids"].get<std::vector<std::int64_t>>();
+  const EngramLayout layout =
+      engram_layout(layers, text.at("engram_max_ngram_size").get<int>(), text.at("engram_n_heads").get<int>(),
+                    text.at("engram_vocab_size").get<std::int64_t>(),
+                    text.at("engram_compressed_vocab_size").get<std::int64_t>());
+  text["engram_num_embeddings"] = nlohmann::json::array();
+  for (const EngramLayout::Layer& layer : layout.layers) text["engram_num_embeddings"].push_back(layer.rows);
+}
+
 void synth(SynthCommand& c) {
-  if (c.preset.empty() == c.config.empty()) throw Error(ErrorCode::kUsage, "synth needs either --preset or --config");
+  if (c.preset.empty() == c.config.empty())
+    throw Error(ErrorCode::kUsage, "synth needs either --preset or --config");
   const std::string subject = c.preset.empty() ? c.config : "preset " + c.preset;
   nlohmann::json config = c.preset.empty() ? read_config_file(c.config) : preset_config(c.preset);
   apply_overrides(config, overrides_of(c));
+  try {
+    if (!c.preset.empty()) fit_engram_tables(config);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("{}: its Engram keys do not fit together ({})", subject, error.what()));
+  }
   c.options.tokenizer = c.tokenizer;
   c.options.threads = default_threads();
   const auto start = std::chrono::steady_clock::now();
@@ -52,7 +77,8 @@ void synth(SynthCommand& c) {
   c.options.progress = [&](std::int64_t done, std::int64_t total) {
     if (show)
       fmt::print(stderr, "\r{} of {}, {}/s ", human_bytes(static_cast<double>(done)),
-                 human_bytes(static_cast<double>(total)), human_bytes(static_cast<double>(done) / (seconds() + 1e-9)));
+                 human_bytes(static_cast<double>(total)),
+                 human_bytes(static_cast<double>(done) / (seconds() + 1e-9)));
   };
   const SynthResult result = write_synth(config, subject, c.out, c.options);
   if (show) fmt::print(stderr, "\r\033[K");
@@ -75,8 +101,10 @@ void add_synth_command(CLI::App& app) {
   command->add_option("--config", c->config, "a config.json of any family this engine runs");
   command->add_option("--out", c->out, "folder to write")->required();
   command->add_option("--seed", c->options.seed, "same config and seed, same bytes")->capture_default_str();
-  command->add_option("--layers", c->layers, "keep the first layers only")->check(CLI::PositiveNumber.description(""));
-  command->add_option("--experts", c->experts, "routed experts a layer")->check(CLI::PositiveNumber.description(""));
+  command->add_option("--layers", c->layers, "keep the first layers only")
+      ->check(CLI::PositiveNumber.description(""));
+  command->add_option("--experts", c->experts, "routed experts a layer")
+      ->check(CLI::PositiveNumber.description(""));
   command->add_option("--vocab", c->vocab, "vocabulary")->check(CLI::PositiveNumber.description(""));
   command->add_option("--set", c->set, "key=value in the config; value as JSON (may be given several times)");
   command->add_option("--tokenizer", c->tokenizer, "tokenizer.json, or a folder with one, to copy");

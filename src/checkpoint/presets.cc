@@ -158,10 +158,14 @@ json preset_config(const std::string& name) {
 
 void apply_overrides(json& config, const ConfigOverrides& overrides) {
   if (!config.is_object()) throw Error(ErrorCode::kUsage, "the config is not a JSON object");
-  if (overrides.layers) cut_layers(text_of(config), *overrides.layers);
-  if (overrides.experts) cut_experts(text_of(config), *overrides.experts);
-  if (overrides.vocab) cut_vocab(config, *overrides.vocab);
-  for (const auto& [key, value] : overrides.set) set_key(config, key, value);
+  try {
+    if (overrides.layers) cut_layers(text_of(config), *overrides.layers);
+    if (overrides.experts) cut_experts(text_of(config), *overrides.experts);
+    if (overrides.vocab) cut_vocab(config, *overrides.vocab);
+    for (const auto& [key, value] : overrides.set) set_key(config, key, value);
+  } catch (const json::exception& error) {  // a key of another type than any family has
+    throw Error(ErrorCode::kUsage, fmt::format("the config cannot be changed like this ({})", error.what()));
+  }
 }
 
 }  // namespace seekline

@@ -248,6 +248,31 @@ TEST(SynthTest, ACutModelKeepsTheRolesOfItsFirstLayers) {
   EXPECT_THAT(c.engram_layer_ids, ::testing::ElementsAre(1, 14));
 }
 
+TEST(SynthTest, OverridesThatMakeNoSenseAreRefused) {
+  const auto refused = [](json config, const ConfigOverrides& overrides) {
+    const Error error = error_of([&] { apply_overrides(config, overrides); });
+    EXPECT_EQ(error.code(), ErrorCode::kUsage) << error.what();
+    return std::string(error.what());
+  };
+  const json v41 = preset_config("v41-flash"), llama = preset_config("llama-8b");
+  ConfigOverrides o;
+  o.layers = 41;
+  EXPECT_THAT(refused(v41, o), HasSubstr("has 40 layers: it cannot be cut to 41"));
+  o = {};
+  o.experts = 8;
+  EXPECT_THAT(refused(llama, o), HasSubstr("no routed experts"));
+  o = {};
+  o.set = {{"vocab_size.of.what", "1"}};
+  EXPECT_THAT(refused(llama, o), HasSubstr("'vocab_size' is not an object"));
+  o.set = {{"rope_scaling.", "1"}};
+  EXPECT_THAT(refused(llama, o), HasSubstr("names no key"));
+  json odd = v41;
+  odd["text_config"]["dspark_target_layer_ids"] = {"a"};
+  o = {};
+  o.layers = 3;
+  EXPECT_THAT(refused(odd, o), HasSubstr("cannot be changed like this"));
+}
+
 TEST(SynthTest, EveryCutOfEveryPresetStillParses) {
   for (const Preset& preset : presets()) {
     const json whole = preset_config(preset.name);
