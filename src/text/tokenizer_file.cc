@@ -43,38 +43,45 @@ Ids read_vocabulary(const JsonView& vocab) {
   return ids;
 }
 
+struct Halves {
+  std::string_view left, right;
+};
+
 /// "a b", or ["a", "b"] as newer files write it.
-std::pair<std::string, std::string> halves(const JsonView& merges, const nlohmann::json& merge,
-                                           std::size_t rank) {
+Halves halves_of(const JsonView& merges, const nlohmann::json& merge, std::size_t rank) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
   }
   if (!merge.is_string()) merges.bad(fmt::format("merge {} is neither a string nor a pair of strings", rank));
-  const std::string& both = merge.get_ref<const std::string&>();
+  const std::string_view both = merge.get_ref<const std::string&>();
   const std::size_t blank = both.find(' ');
   if (blank == std::string::npos || blank == 0 || blank + 1 == both.size() ||
       both.find(' ', blank + 1) != std::string::npos) {
-    merges.bad(
-        fmt::format("merge {} is {}, expected two spellings with one blank between", rank, in_quotes(both)));
+    merges.bad(fmt::format("merge {} is {}, expected two spellings with one blank between", rank,
+                           in_quotes(std::string(both))));
   }
   return {both.substr(0, blank), both.substr(blank + 1)};
 }
 
 std::vector<Merge> read_merges(const JsonView& merges, const Ids& ids) {
   if (!merges.json().is_array()) merges.bad("expected a list");
-  const auto id_of = [&](const std::string& spelling, std::size_t rank) {
+  const auto id_of = [&](std::string_view spelling, std::size_t rank) {
     const auto found = ids.find(spelling);
     if (found == ids.end()) {
       merges.bad(fmt::format("merge {} needs the token {}, which is not in the vocabulary", rank,
-                             in_quotes(spelling)));
+                             in_quotes(std::string(spelling))));
     }
     return found->second;
   };
   std::vector<Merge> result;
+  result.reserve(merges.json().size());
   std::unordered_map<std::uint64_t, std::size_t> rank_of;
+  rank_of.reserve(merges.json().size());
+  std::string merged;
   for (std::size_t rank = 0; rank < merges.json().size(); ++rank) {
-    const auto [left, right] = halves(merges, merges.json()[rank], rank);
-    result.push_back({id_of(left, rank), id_of(right, rank), id_of(left + right, rank)});
+    const auto [left, right] = halves_of(merges, merges.json()[rank], rank);
+    merged.assign(left).append(right);
+    result.push_back({id_of(left, rank), id_of(right, rank), id_of(merged, rank)});
     const std::uint64_t pair = static_cast<std::uint64_t>(result.back().left) << 32 |
                                static_cast<std::uint32_t>(result.back().right);
     const auto [earlier, is_new] = rank_of.emplace(pair, rank);
