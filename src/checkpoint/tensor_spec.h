@@ -9,7 +9,7 @@
 
 namespace seekline {
 
-/// What a tensor is for, as far as the synth formula tells tensors apart (docs: synth.h).
+/// What a tensor is for, as far as the synth formula tells tensors apart (synth_formula.h).
 enum class TensorRole : std::uint8_t {
   kLinear,        ///< weights with `fan_in` inputs, in whatever dtype
   kE4M3Scale,     ///< ue8m0 block scales of an e4m3 linear with `fan_in` inputs
