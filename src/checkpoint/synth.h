@@ -24,11 +24,11 @@ struct SynthResult {
   std::int64_t files = 0, tensors = 0, tensor_bytes = 0;
 };
 
-/// Writes config.json, the shards (one model.safetensors where everything fits in kSingleFileBytes or the
-/// family releases one file) and model.safetensors.index.json into `folder`, which is made if need be and
-/// must hold no checkpoint yet. Files carry the ending ".partial" until all of them are complete. Throws
-/// Error(kUsage) where a checkpoint is in the way, Error(kIo) where writing fails or the disk is too small,
-/// and what the family's parse_*_config throws; `subject` names the config in messages.
+/// Writes config.json, the shards (one model.safetensors where everything fits in kSingleFileBytes) and
+/// model.safetensors.index.json into `folder`, which is made if need be and must hold no checkpoint yet.
+/// Files carry the ending ".partial" until all of them are complete. Throws Error(kUsage) where a checkpoint
+/// is in the way, Error(kIo) where writing fails or the disk is too small, and what the family's
+/// parse_*_config throws; `subject` names the config in messages.
 SynthResult write_synth(const nlohmann::json& config, const std::string& subject,
                         const std::filesystem::path& folder, const SynthOptions& options);
 
