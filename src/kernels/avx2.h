@@ -15,6 +15,7 @@ void matmul(const Matmul& m);
 
 float dot(const float* a, const float* b, std::int64_t n);
 float dot3(const float* a, const float* b, const float* c, std::int64_t n);
+double dot_exact(const float* a, const float* b, std::int64_t n);
 float sum_squares(const float* x, std::int64_t n);
 void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out);
 void axpy(float a, const float* x, std::int64_t n, float* y);

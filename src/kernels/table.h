@@ -125,6 +125,9 @@ struct Kernels {
   float (*dot)(const float* a, const float* b, std::int64_t n);
   /// sum_i a_i * b_i * c_i
   float (*dot3)(const float* a, const float* b, const float* c, std::int64_t n);
+  /// Products are exact in f64 and summed there, in the same 16 lanes and tree on every level: the same bits on every
+  /// level, and within one rounding of the true sum.
+  double (*dot_exact)(const float* a, const float* b, std::int64_t n);
   float (*sum_squares)(const float* x, std::int64_t n);
   /// out = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps); weight may be null (all ones). In place
   /// allowed.

@@ -24,6 +24,7 @@ constinit const Kernels kPortableKernels{
     .index_scores = portable::index_scores,
     .dot = portable::dot,
     .dot3 = portable::dot3,
+    .dot_exact = portable::dot_exact,
     .sum_squares = portable::sum_squares,
     .rms_norm = portable::rms_norm,
     .axpy = portable::axpy,

@@ -33,11 +33,27 @@ float dot3(const float* a, const float* b, const float* c, std::int64_t n) {
   return simd8::reduce(_mm256_add_ps(sum[0], sum[1]));
 }
 
-float sum_squares(const float* x, std::int64_t n) { return dot(x, x, n); }
+double dot_exact(const float* a, const float* b, std::int64_t n) {
+  // Four vectors of four: lane i takes elements i mod 16.
+  __m256d sum[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()};
+  for_lanes(n, [&](std::int64_t i, __m256i m) {
+    const __m256 va = load(m, a + i), vb = load(m, b + i);
+    const std::int64_t at = i / 8 % 2 * 2;
+    sum[at] = _mm256_fmadd_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(va)),
+                              _mm256_cvtps_pd(_mm256_castps256_ps128(vb)), sum[at]);
+    sum[at + 1] = _mm256_fmadd_pd(_mm256_cvtps_pd(_mm256_extractf128_ps(va, 1)),
+                                  _mm256_cvtps_pd(_mm256_extractf128_ps(vb, 1)), sum[at + 1]);
+  });
+  const __m256d four = _mm256_add_pd(_mm256_add_pd(sum[0], sum[2]), _mm256_add_pd(sum[1], sum[3]));
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+float sum_squares(const float* x, std::int64_t n) { return static_cast<float>(dot_exact(x, x, n)); }
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out) {
-  const float mean = dot(x, x, n) / static_cast<float>(n);
-  const __m256 rstd = _mm256_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean + eps))));
+  const double mean = dot_exact(x, x, n) / static_cast<double>(n) + static_cast<double>(eps);
+  const __m256 rstd = _mm256_set1_ps(static_cast<float>(1.0 / _mm_cvtsd_f64(_mm_sqrt_pd(_mm_set1_pd(mean)))));
   for_lanes(n, [&](std::int64_t i, __m256i m) {
     __m256 y = _mm256_mul_ps(load(m, x + i), rstd);
     if (weight) y = _mm256_mul_ps(y, load(m, weight + i));

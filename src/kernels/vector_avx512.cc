@@ -34,11 +34,25 @@ float dot3(const float* a, const float* b, const float* c, std::int64_t n) {
   return simd::reduce(sum);
 }
 
-float sum_squares(const float* x, std::int64_t n) { return dot(x, x, n); }
+double dot_exact(const float* a, const float* b, std::int64_t n) {
+  __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
+  for_lanes(n, [&](std::int64_t i, __mmask16 m) {
+    const __m512 va = load(m, a + i), vb = load(m, b + i);
+    low = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(va)), _mm512_cvtps_pd(_mm512_castps512_ps256(vb)), low);
+    high = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(va, 1)),
+                           _mm512_cvtps_pd(_mm512_extractf32x8_ps(vb, 1)), high);
+  });
+  const __m512d eight = _mm512_add_pd(low, high);
+  const __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+float sum_squares(const float* x, std::int64_t n) { return static_cast<float>(dot_exact(x, x, n)); }
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out) {
-  const float mean = dot(x, x, n) / static_cast<float>(n);
-  const __m512 rstd = _mm512_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean + eps))));
+  const double mean = dot_exact(x, x, n) / static_cast<double>(n) + static_cast<double>(eps);
+  const __m512 rstd = _mm512_set1_ps(static_cast<float>(1.0 / _mm_cvtsd_f64(_mm_sqrt_pd(_mm_set1_pd(mean)))));
   for_lanes(n, [&](std::int64_t i, __mmask16 m) {
     __m512 y = _mm512_mul_ps(load(m, x + i), rstd);
     if (weight) y = _mm512_mul_ps(y, load(m, weight + i));

@@ -63,10 +63,19 @@ float dot3(const float* a, const float* b, const float* c, std::int64_t n) {
   return lane_sum(n, [&](std::int64_t i) { return a[i] * b[i] * c[i]; });
 }
 
-float sum_squares(const float* x, std::int64_t n) { return dot(x, x, n); }
+double dot_exact(const float* a, const float* b, std::int64_t n) {
+  double lane[16] = {};
+  for (std::int64_t i = 0; i < n; ++i) lane[i % 16] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+  return lane[0];
+}
+
+float sum_squares(const float* x, std::int64_t n) { return static_cast<float>(dot_exact(x, x, n)); }
 
 void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, float* out) {
-  const float rstd = 1.0f / std::sqrt(sum_squares(x, n) / static_cast<float>(n) + eps);
+  const double mean = dot_exact(x, x, n) / static_cast<double>(n) + static_cast<double>(eps);
+  const float rstd = static_cast<float>(1.0 / std::sqrt(mean));
   for (std::int64_t i = 0; i < n; ++i) out[i] = weight ? x[i] * rstd * weight[i] : x[i] * rstd;
 }
 
