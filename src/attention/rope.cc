@@ -74,8 +74,8 @@ Rope::Rope(int dims, double theta, const RopeScaling& scaling, std::int64_t) {
 void Rope::angles(std::int64_t position, float* cos, float* sin) const {
   for (std::size_t i = 0; i < inverse_.size(); ++i) {
     const float angle = static_cast<float>(position) * inverse_[i];
-    cos[i] = static_cast<float>(std::cos(static_cast<double>(angle))) * magnitude_;
-    sin[i] = static_cast<float>(std::sin(static_cast<double>(angle))) * magnitude_;
+    cos[i] = std::cos(angle) * magnitude_;  // of f32, as the released scripts' tables are made
+    sin[i] = std::sin(angle) * magnitude_;
   }
 }
 

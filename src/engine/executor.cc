@@ -1,11 +1,13 @@
 #include "engine/executor.h"
 
+#include "kernels/exact.h"
+
 namespace seekline {
 
 Executor::Executor(const Network& network, const NumericSettings& settings, int threads)
     : network_(network),
       pool_(threads > 0 ? threads : default_threads()),
-      compute_{kernels(), pool_, arena_, settings} {}
+      compute_{settings.arithmetic == Arithmetic::kF32 ? exact_kernels() : kernels(), pool_, arena_, settings} {}
 
 void Executor::forward(std::span<const Run> runs, MatrixView<float> logits, Taps* taps) {
   const std::lock_guard lock(mutex_);

@@ -16,39 +16,18 @@ bool split_by_tokens(const Product& product, int workers) {
   return !product.accumulate && product.x.count >= 4 * workers && product.w.rows < 2 * kRowGrain * workers;
 }
 
-// The scalar truth of a product: one weight row decoded in scratch for all tokens, sums in f64.
-void matmul_exact(const Kernels& kernels, const Matmul& m) {
-  float* weights = reinterpret_cast<float*>(m.scratch);
-  for (std::int64_t o = m.row_begin; o < m.row_end; ++o) {
-    decode_weight_row(m.w, o, weights);
-    for (std::int64_t t = 0; t < m.tokens; ++t) {
-      const float sum =
-          static_cast<float>(kernels.dot_exact(reinterpret_cast<const float*>(m.x[t]), weights, m.w.cols));
-      m.y[t][o] = m.accumulate ? m.y[t][o] + sum : sum;
-    }
-  }
-}
-
 }  // namespace
 
 PreparedRows prepare_rows(Compute& compute, WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer,
                           MatrixView<const float> x) {
-  const bool exact = compute.settings.arithmetic == Arithmetic::kF32;
-  const std::int64_t row_bytes =
-      exact ? x.cols * 4 : compute.kernels.prepared_bytes(kind, arithmetic, x.cols);
-  const std::int64_t bytes = (row_bytes + 63) / 64 * 64;
+  const std::int64_t bytes = (compute.kernels.prepared_bytes(kind, arithmetic, x.cols) + 63) / 64 * 64;
   std::uint8_t* memory = compute.arena.bytes(bytes * x.rows);
   const std::uint8_t** rows = compute.arena.array<const std::uint8_t*>(x.rows);
   for (std::int64_t r = 0; r < x.rows; ++r) rows[r] = memory + r * bytes;
   for_rows(compute, x.rows, [&](std::int64_t r) {
-    if (exact) {
-      quantize_values(quantizer, x.row_span(r),
-                      {reinterpret_cast<float*>(memory + r * bytes), static_cast<std::size_t>(x.cols)});
-    } else {
-      compute.kernels.prepare(kind, arithmetic, quantizer, x.row(r), x.cols, memory + r * bytes);
-    }
+    compute.kernels.prepare(kind, arithmetic, quantizer, x.row(r), x.cols, memory + r * bytes);
   });
-  return {rows, x.rows, x.cols, kind, arithmetic, exact};
+  return {rows, x.rows, x.cols, kind, arithmetic};
 }
 
 void run_products(Compute& compute, std::span<const Product> products) {
@@ -57,7 +36,7 @@ void run_products(Compute& compute, std::span<const Product> products) {
   std::int64_t scratch_bytes = 0;
   for (const Product& p : products) {
     SEEKLINE_CHECK(p.x.cols == p.w.cols && p.x.kind == p.w.kind, "rows were prepared for another weight");
-    scratch_bytes = std::max({scratch_bytes, compute.kernels.matmul_scratch_bytes(p.w.cols), p.w.cols * 4});
+    scratch_bytes = std::max(scratch_bytes, compute.kernels.matmul_scratch_bytes(p.w.cols));
   }
   scratch_bytes = (scratch_bytes + 63) / 64 * 64;
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * workers);
@@ -80,11 +59,7 @@ void run_products(Compute& compute, std::span<const Product> products) {
       m.x = p.x.rows + tokens.begin;
       m.y = p.y + tokens.begin;
       m.tokens = tokens.size();
-      if (p.x.exact) {
-        matmul_exact(compute.kernels, m);
-      } else {
-        compute.kernels.matmul(m);
-      }
+      compute.kernels.matmul(m);
     }
   });
 }

@@ -15,16 +15,13 @@ struct PreparedRows {
   std::int64_t cols = 0;
   WeightKind kind = WeightKind::kBF16;
   Arithmetic arithmetic = Arithmetic::kF32;
-  bool exact = false;  ///< plain f32, for products summed in f64
 
   PreparedRows slice(std::int64_t first, std::int64_t n) const {
-    return {rows + first, n, cols, kind, arithmetic, exact};
+    return {rows + first, n, cols, kind, arithmetic};
   }
 };
 
-/// x [rows, cols] -> prepared rows, each sent through `quantizer` first. Where the compute's own arithmetic is f32, the
-/// products are exact: weights decoded to f32, products and sums in f64, one rounding at the end, the same bits on
-/// every vector level.
+/// x [rows, cols] -> prepared rows, each sent through `quantizer` first.
 PreparedRows prepare_rows(Compute& compute, WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer,
                           MatrixView<const float> x);
 

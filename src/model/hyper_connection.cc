@@ -8,30 +8,33 @@
 namespace seekline {
 namespace {
 
-float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+constexpr int kMostStreams = 16;
+
+// The 24 numbers of a site are few: their functions are computed in f64 and rounded once.
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 // Divides each row (or column) of m [n, n] by its sum + eps.
-void normalise_rows(float* m, int n, float eps) {
+void normalise_rows(double* m, int n, double eps) {
   for (int j = 0; j < n; ++j) {
-    float sum = 0;
+    double sum = 0;
     for (int k = 0; k < n; ++k) sum += m[j * n + k];
     for (int k = 0; k < n; ++k) m[j * n + k] /= sum + eps;
   }
 }
 
-void normalise_columns(float* m, int n, float eps) {
+void normalise_columns(double* m, int n, double eps) {
   for (int k = 0; k < n; ++k) {
-    float sum = 0;
+    double sum = 0;
     for (int j = 0; j < n; ++j) sum += m[j * n + k];
     for (int j = 0; j < n; ++j) m[j * n + k] /= sum + eps;
   }
 }
 
-void softmax_rows(float* m, int n, float eps) {
+void softmax_rows(double* m, int n, double eps) {
   for (int j = 0; j < n; ++j) {
-    float* row = m + j * n;
-    const float max = *std::max_element(row, row + n);
-    float sum = 0;
+    double* row = m + j * n;
+    const double max = *std::max_element(row, row + n);
+    double sum = 0;
     for (int k = 0; k < n; ++k) sum += row[k] = std::exp(row[k] - max);
     for (int k = 0; k < n; ++k) row[k] = row[k] / sum + eps;
   }
@@ -44,17 +47,23 @@ void sinkhorn_mix(const HyperConnectionShape& shape, const HyperConnectionWeight
   const int n = shape.streams;
   const float* base = weights.base.data();
   const float* scale = weights.scale.data();
+  const auto logit = [&](int i, int group) {
+    return static_cast<double>(mixes[i]) * static_cast<double>(scale[group]) + static_cast<double>(base[i]);
+  };
+  const double eps = static_cast<double>(shape.eps);
   for (int k = 0; k < n; ++k) {
-    pre[k] = sigmoid(mixes[k] * scale[0] + base[k]) + shape.eps;
-    post[k] = 2.0f * sigmoid(mixes[n + k] * scale[1] + base[n + k]);
+    pre[k] = static_cast<float>(sigmoid(logit(k, 0)) + eps);
+    post[k] = static_cast<float>(2.0 * sigmoid(logit(n + k, 1)));
   }
-  for (int i = 0; i < n * n; ++i) comb[i] = mixes[2 * n + i] * scale[2] + base[2 * n + i];
-  softmax_rows(comb, n, shape.eps);
-  normalise_columns(comb, n, shape.eps);
+  double m[kMostStreams * kMostStreams];
+  for (int i = 0; i < n * n; ++i) m[i] = logit(2 * n + i, 2);
+  softmax_rows(m, n, eps);
+  normalise_columns(m, n, eps);
   for (int i = 1; i < shape.sinkhorn_iterations; ++i) {
-    normalise_rows(comb, n, shape.eps);
-    normalise_columns(comb, n, shape.eps);
+    normalise_rows(m, n, eps);
+    normalise_columns(m, n, eps);
   }
+  for (int i = 0; i < n * n; ++i) comb[i] = static_cast<float>(m[i]);
 }
 
 SiteMix site_mix(Compute& compute, const HyperConnectionShape& shape, const HyperConnectionWeights& weights,
@@ -66,8 +75,8 @@ SiteMix site_mix(Compute& compute, const HyperConnectionShape& shape, const Hype
   MatrixView<float> mixes = compute.arena.matrix(h.rows, std::int64_t{n} * (2 + n));
   linear(compute, weights.fn, BlockQuantizer::kNone, h, mixes, Arithmetic::kF32);
   for_rows(compute, h.rows, [&](std::int64_t r) {
-    const float mean = compute.kernels.sum_squares(h.row(r), h.cols) / static_cast<float>(h.cols);
-    const float rstd = 1.0f / std::sqrt(mean + shape.norm_eps);
+    const double mean = compute.kernels.dot_exact(h.row(r), h.row(r), h.cols) / static_cast<double>(h.cols);
+    const float rstd = static_cast<float>(1.0 / std::sqrt(mean + static_cast<double>(shape.norm_eps)));
     for (std::int64_t i = 0; i < mixes.cols; ++i) mixes.row(r)[i] *= rstd;
     sinkhorn_mix(shape, weights, mixes.row(r), mix.pre.row(r), mix.post.row(r), mix.comb.row(r));
   });

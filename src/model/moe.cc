@@ -71,7 +71,7 @@ class ExpertStage {
     for (std::int64_t s = 0; s < n; ++s) {
       const Segment& segment = segments[static_cast<std::size_t>(s)];
       const std::int64_t at = segment.begin - first;
-      const PreparedRows rows{inputs + at, segment.end - segment.begin, x_.cols, x_.kind, x_.arithmetic, x_.exact};
+      const PreparedRows rows{inputs + at, segment.end - segment.begin, x_.cols, x_.kind, x_.arithmetic};
       new (products + 2 * s) Product{segment.expert->w1, rows, gate_rows + at};
       new (products + 2 * s + 1) Product{segment.expert->w3, rows, up_rows + at};
     }

@@ -10,9 +10,9 @@ namespace seekline {
 namespace {
 
 float score_of(const RouterShape& shape, float logit) {
-  const float x = logit / shape.temperature;
-  const float softplus = x > 20.0f ? x : std::log1p(std::exp(x));
-  return std::sqrt(softplus);
+  const double x = static_cast<double>(logit) / static_cast<double>(shape.temperature);
+  const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));
+  return static_cast<float>(std::sqrt(softplus));
 }
 
 void finish_weights(const RouterShape& shape, float* weights) {

@@ -26,6 +26,7 @@ void check_model(const std::string& name, const Mode& mode) {
     clean += check.clean;
     outliers += check.outliers;
   }
+  std::printf("%s %s: %d clean rows, %d outliers\n", name.c_str(), mode.name, clean, outliers);
   EXPECT_GT(clean, 0);
   EXPECT_LE(outliers, 1 + clean / 50);
 }
