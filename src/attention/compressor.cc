@@ -17,7 +17,8 @@ struct Member {
 };
 
 // out[c] = sum_i softmax_i(gate_i[c]) * value_i[c], members in token order, f32.
-void softmax_pool(const Kernels& kernels, std::span<const Member> members, int width, float* scratch, float* out) {
+void softmax_pool(const Kernels& kernels, std::span<const Member> members, int width, float* scratch,
+                  float* out) {
   float* max = scratch;
   float* sum = scratch + width;
   float* weight = scratch + 2 * width;
@@ -39,7 +40,8 @@ void softmax_pool(const Kernels& kernels, std::span<const Member> members, int w
 
 // Lists the groups that end inside the runs and may be written.
 std::span<const Latents::Group> finished_groups(Arena& arena, const TokenBatch& batch, int m) {
-  Latents::Group* groups = arena.array<Latents::Group>(batch.count / m + static_cast<std::int64_t>(batch.runs.size()));
+  Latents::Group* groups =
+      arena.array<Latents::Group>(batch.count / m + static_cast<std::int64_t>(batch.runs.size()));
   std::size_t count = 0;
   for (std::size_t r = 0; r < batch.runs.size(); ++r) {
     const FlatRun& run = batch.runs[r];
@@ -50,7 +52,8 @@ std::span<const Latents::Group> finished_groups(Arena& arena, const TokenBatch& 
   return {groups, count};
 }
 
-// (c, z) of every token as rows of the tail ring: values first, then gate logits with the position bias added.
+// (c, z) of every token as rows of the tail ring: values first, then gate logits with the position bias
+// added.
 void write_members(Compute& compute, const TokenBatch& batch, const CompressorWeights& weights,
                    const CompressorShape& shape, const StepRing& ring, MatrixView<const float> x) {
   const std::int64_t half = weights.wkv.rows;
@@ -62,8 +65,9 @@ void write_members(Compute& compute, const TokenBatch& batch, const CompressorWe
       weights.wgate.kind == weights.wkv.kind
           ? prepared
           : prepare_rows(compute, weights.wgate.kind, Arithmetic::kF32, BlockQuantizer::kNone, x);
-  const Product products[] = {{weights.wkv, prepared, row_pointers(compute, members.cols_from(0, half))},
-                              {weights.wgate, gate_input, row_pointers(compute, members.cols_from(half, half))}};
+  const Product products[] = {
+      {weights.wkv, prepared, row_pointers(compute, members.cols_from(0, half))},
+      {weights.wgate, gate_input, row_pointers(compute, members.cols_from(half, half))}};
   run_products(compute, products);
   for_rows(compute, batch.count, [&](std::int64_t r) {
     float* gate = members.row(r) + half;
@@ -75,8 +79,8 @@ void write_members(Compute& compute, const TokenBatch& batch, const CompressorWe
   });
 }
 
-// The members of a group. Without overlap: its m tokens. With overlap: the first halves of the previous group's
-// tokens (none for group 0), then the second halves of its own.
+// The members of a group. Without overlap: its m tokens. With overlap: the first halves of the previous
+// group's tokens (none for group 0), then the second halves of its own.
 std::size_t list_members(const StepRing& ring, const FlatRun& run, const CompressorShape& shape,
                          const Latents::Group& group, Member* members) {
   const std::int64_t half = ring.format().width / 2;
@@ -140,6 +144,18 @@ Latents compress(Compute& compute, const TokenBatch& batch, const CompressorWeig
   });
   ring.commit();
   return {groups, latents};
+}
+
+void append_rows(Compute& compute, const TokenBatch& batch, std::span<const Latents::Group> groups,
+                 const Store& store, MatrixView<const float> values) {
+  for_rows(compute, values.rows, [&](std::int64_t g) {
+    const Latents::Group& group = groups[static_cast<std::size_t>(g)];
+    const MutableRow row =
+        batch.runs[static_cast<std::size_t>(group.run)].cache->mutable_row(store.id, group.row);
+    compute.kernels.encode_row(store.row, values.row(g), row.data, row.scale);
+  });
+  for (const Latents::Group& group : groups)
+    batch.runs[static_cast<std::size_t>(group.run)].cache->ledger().wrote(store.id, 1);
 }
 
 }  // namespace seekline

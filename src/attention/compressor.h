@@ -20,13 +20,13 @@ struct CompressorWeights {
   std::vector<float> position_bias;  ///< `ape` [m, rows of wgate], added to the gate; may be empty
 };
 
-/// How a store's groups are made. With `overlap` (V4's CSA) a group of m tokens gathers 2m members: the first halves of
-/// the previous group's rows and the second halves of its own.
+/// How a store's groups are made. With `overlap` (V4's CSA) a group of m tokens gathers 2m members: the first
+/// halves of the previous group's rows and the second halves of its own.
 struct CompressorShape {
   int tokens_per_group = 1;  ///< m
   int width = 0;             ///< of the latent
   bool overlap = false;
-  float eps = 0;             ///< of the norm
+  float eps = 0;  ///< of the norm
 };
 
 /// Groups that a step finished (and may write), in batch order, with their normalised latents.
@@ -40,13 +40,19 @@ struct Latents {
   MatrixView<float> values;  ///< [groups, width]
 };
 
-/// Tokens of state that the tail ring of a compressor must hold: everything an unfinished group can still need.
+/// Tokens of state that the tail ring of a compressor must hold: everything an unfinished group can still
+/// need.
 int compressor_tail_rows(const CompressorShape& shape);
 
-/// x [batch.count, hidden] -> latents of the groups that end in this step. `tail` is the ring of (c, z) rows, null
-/// where m = 1. Sums are f32 whatever the settings. Groups below the run's write floor are left out.
+/// x [batch.count, hidden] -> latents of the groups that end in this step. `tail` is the ring of (c, z) rows,
+/// null where m = 1. Sums are f32 whatever the settings. Groups below the run's write floor are left out.
 /// Results live in the caller's arena scope; the tail ring is committed.
 Latents compress(Compute& compute, const TokenBatch& batch, const CompressorWeights& weights,
                  const CompressorShape& shape, const Store* tail, MatrixView<const float> x);
+
+/// Encodes values [groups, width of `store`'s rows] as the rows of their groups and counts them in the
+/// ledgers.
+void append_rows(Compute& compute, const TokenBatch& batch, std::span<const Latents::Group> groups,
+                 const Store& store, MatrixView<const float> values);
 
 }  // namespace seekline

@@ -1,7 +1,5 @@
 #include "model/deepseek_v41.h"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -22,12 +20,12 @@ namespace {
 
 // What flows from layer to layer, and the lists that index sources publish.
 struct Flow {
-  TokenBatch batch;          // the tokens that the layer at work runs on
-  TokenBatch decoder_batch;  // those of the decoder part
+  TokenBatch batch;                            // the tokens that the layer at work runs on
+  TokenBatch decoder_batch;                    // those of the decoder part
   std::span<const std::int64_t> decoder_rows;  // which rows of the whole batch these are
-  MatrixView<float> h;       // [tokens, hc * hidden] residual streams
-  MatrixView<float> pre;     // [tokens, hc] gates of the previous site
-  std::int32_t* ngrams = nullptr;  // [tokens, max_ngram] compressed ids, newest first
+  MatrixView<float> h;                         // [tokens, hc * hidden] residual streams
+  MatrixView<float> pre;                       // [tokens, hc] gates of the previous site
+  std::int32_t* ngrams = nullptr;              // [tokens, max_ngram] compressed ids, newest first
   RopeAngles rope, compressed_rope;
   Selection selection, pool;
   Taps* taps = nullptr;
@@ -50,10 +48,10 @@ class DeepseekV41 final : public Network {
   std::string family() const override { return "deepseek_v41"; }
   std::string geometry() const override {
     const V41Config& c = config_;
-    return fmt::format("{} layers, hidden {}, {} heads x {}, window {}, {} experts top {} + {} shared x {}, vocabulary {}",
-                       c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.head_dim, c.sliding_window,
-                       c.n_routed_experts, c.num_experts_per_tok, c.n_shared_experts, c.moe_intermediate_size,
-                       c.vocab_size);
+    return fmt::format(
+        "{} layers, hidden {}, {} heads x {}, window {}, {} experts top {} + {} shared x {}, vocabulary {}",
+        c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.head_dim, c.sliding_window,
+        c.n_routed_experts, c.num_experts_per_tok, c.n_shared_experts, c.moe_intermediate_size, c.vocab_size);
   }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   std::int64_t max_context() const override { return config_.max_position_embeddings; }
@@ -61,7 +59,8 @@ class DeepseekV41 final : public Network {
   std::int64_t bos_token_id() const override { return config_.bos_token_id; }
   std::vector<WeightPart> parts() const override { return v41_weight_parts(config_, weights_); }
 
-  void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits, Taps* taps) const override;
+  void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits,
+               Taps* taps) const override;
 
  private:
   void set_shapes();
@@ -69,19 +68,25 @@ class DeepseekV41 final : public Network {
   void run_layer(Compute& compute, int layer, Flow& flow) const;
   void apply_engram(Compute& compute, int layer, Flow& flow) const;
   void store_latents(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const;
-  void attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x, MatrixView<float> y) const;
-  void select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x, MatrixView<const float> qr) const;
+  void attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
+                 MatrixView<float> y) const;
+  void select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
+              MatrixView<const float> qr) const;
   void feed_forward(Compute& compute, int layer, Flow& flow) const;
   void enter_decoder(Flow& flow, SiteMix& mix, MatrixView<float>& x) const;
   void tap(const Flow& flow, const char* what, int layer, MatrixView<const float> values) const {
     if (flow.taps) flow.taps->floats(what, layer, flow.batch, values);
   }
 
-  BlockQuantizer quantizer(const Compute& compute) const { return compute.activation(BlockQuantizer::kFp8Block32); }
+  BlockQuantizer quantizer(const Compute& compute) const {
+    return compute.activation(BlockQuantizer::kFp8Block32);
+  }
   const Store& store(StoreId id) const { return plan_.stores[static_cast<std::size_t>(id)]; }
   const V41LayerWeights& weights(int layer) const { return weights_.layers[static_cast<std::size_t>(layer)]; }
   std::int64_t ratio(int layer) const { return config_.compress_ratios[static_cast<std::size_t>(layer)]; }
-  const RopeAngles& rope(const Flow& flow, int layer) const { return ratio(layer) > 0 ? flow.compressed_rope : flow.rope; }
+  const RopeAngles& rope(const Flow& flow, int layer) const {
+    return ratio(layer) > 0 ? flow.compressed_rope : flow.rope;
+  }
 
   const V41Config config_;
   const V41Weights weights_;
@@ -114,7 +119,8 @@ void DeepseekV41::set_shapes() {
              static_cast<float>(c.routed_scaling_factor),
              static_cast<float>(c.gate_temp)};
   rope_ = Rope(attention_.rope_dims, c.rope_theta, {}, c.max_position_embeddings);
-  compressed_rope_ = Rope(attention_.rope_dims, c.compress_rope_theta, c.rope_scaling, c.max_position_embeddings);
+  compressed_rope_ =
+      Rope(attention_.rope_dims, c.compress_rope_theta, c.rope_scaling, c.max_position_embeddings);
   engrams_.resize(weights_.layers.size());
   for (std::size_t i = 0; i < layout_.layers.size(); ++i) {
     const auto layer = static_cast<std::size_t>(c.engram_layer_ids[i]);
@@ -124,7 +130,8 @@ void DeepseekV41::set_shapes() {
     compressors_.push_back({w.compressor_wkv, w.compressor_wgate, w.compressor_norm, {}});
 }
 
-void DeepseekV41::forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits, Taps* taps) const {
+void DeepseekV41::forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits,
+                          Taps* taps) const {
   Arena::Scope scope(compute.arena);
   Flow flow = start(compute, runs, taps);
   const int layers = static_cast<int>(config_.num_hidden_layers);
@@ -147,18 +154,14 @@ Flow DeepseekV41::start(Compute& compute, std::span<const Run> runs, Taps* taps)
   flow.decoder_batch = flatten_decoder(compute.arena, runs);
   flow.decoder_rows = decoder_rows(compute.arena, runs);
   const std::int64_t tokens = flow.batch.count;
-  const std::int64_t hidden = config_.hidden_size;
-  flow.h = compute.arena.matrix(tokens, streams_.streams * hidden);
+  flow.h = compute.arena.matrix(tokens, streams_.streams * config_.hidden_size);
   flow.pre = compute.arena.matrix(tokens, streams_.streams);
-  embed_tokens(compute, weights_.embed, runs, flow.h.cols_from(0, hidden));
-  for_rows(compute, tokens, [&](std::int64_t r) {
-    for (int k = 0; k < streams_.streams; ++k) {
-      if (k > 0) std::copy(flow.h.row(r), flow.h.row(r) + hidden, flow.h.row(r) + k * hidden);
-      flow.pre.row(r)[k] = k == 0 ? 1.0f : 0.0f;
-    }
-  });
+  embed_streams(compute, weights_.embed, runs, streams_.streams, flow.h);
+  for (std::int64_t r = 0; r < tokens; ++r)
+    for (int k = 0; k < streams_.streams; ++k) flow.pre.row(r)[k] = k == 0 ? 1.0f : 0.0f;
   if (!layout_.layers.empty())
-    flow.ngrams = ngram_classes(compute.arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
+    flow.ngrams =
+        ngram_classes(compute.arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
   flow.rope = rope_angles(compute, rope_, flow.batch.position, tokens);
   flow.compressed_rope = rope_angles(compute, compressed_rope_, flow.batch.position, tokens);
   flow.selection = new_selection(compute.arena, tokens, config_.index_topk);
@@ -198,34 +201,23 @@ void DeepseekV41::store_latents(Compute& compute, int layer, Flow& flow, MatrixV
   Arena::Scope scope(compute.arena);
   const V41LayerWeights& w = weights(layer);
   const V41LayerStores& own = stores_[static_cast<std::size_t>(layer)];
-  const CompressorShape shape{static_cast<int>(ratio(layer)), attention_.head_dim, false, attention_.norm_eps};
+  const CompressorShape shape{static_cast<int>(ratio(layer)), attention_.head_dim, false,
+                              attention_.norm_eps};
   const Latents latents = compress(compute, flow.batch, compressors_[static_cast<std::size_t>(layer)], shape,
                                    own.tail < 0 ? nullptr : &store(own.tail), x);
   const std::int64_t count = latents.values.rows;
   if (count == 0) return;
-  std::int64_t* positions = compute.arena.array<std::int64_t>(count);
-  for (std::int64_t g = 0; g < count; ++g) positions[g] = latents.groups[static_cast<std::size_t>(g)].first_position;
-  const RopeAngles angles = rope_angles(compute, compressed_rope_, positions, count);
+  const RopeAngles angles = group_angles(compute, compressed_rope_, latents.groups);
   MatrixView<float> keys = compute.arena.matrix(count, config_.index_head_dim);
   linear(compute, w.indexer_wk, BlockQuantizer::kNone, latents.values, keys, Arithmetic::kF32);
   for_rows(compute, count, [&](std::int64_t g) {
-    compute.kernels.rms_norm(keys.row(g), w.indexer_k_norm.data(), keys.cols, attention_.norm_eps, keys.row(g));
+    compute.kernels.rms_norm(keys.row(g), w.indexer_k_norm.data(), keys.cols, attention_.norm_eps,
+                             keys.row(g));
   });
   rotate_tails(compute, keys, 1, static_cast<int>(keys.cols), angles);
   rotate_tails(compute, latents.values, 1, attention_.head_dim, angles);
-  for_rows(compute, count, [&](std::int64_t g) {
-    const Latents::Group& group = latents.groups[static_cast<std::size_t>(g)];
-    SequenceCache& cache = *flow.batch.runs[static_cast<std::size_t>(group.run)].cache;
-    const MutableRow main = cache.mutable_row(own.main, group.row);
-    compute.kernels.encode_row(store(own.main).row, latents.values.row(g), main.data, main.scale);
-    const MutableRow key = cache.mutable_row(own.index_key, group.row);
-    compute.kernels.encode_row(store(own.index_key).row, keys.row(g), key.data, key.scale);
-  });
-  for (const Latents::Group& group : latents.groups) {
-    Ledger& ledger = flow.batch.runs[static_cast<std::size_t>(group.run)].cache->ledger();
-    ledger.wrote(own.main, 1);
-    ledger.wrote(own.index_key, 1);
-  }
+  append_rows(compute, flow.batch, latents.groups, store(own.main), latents.values);
+  append_rows(compute, flow.batch, latents.groups, store(own.index_key), keys);
 }
 
 // From here on only the decoder's tokens: their rows move up, in place.
@@ -268,7 +260,8 @@ void DeepseekV41::attention(Compute& compute, int layer, Flow& flow, MatrixView<
     selected.store = &store(*main);
     selected.selection = &flow.selection;
   }
-  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer), q);
+  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer),
+                q);
   window.commit();
   grouped_output(compute, shape, w.wo_a, w.wo_b, q, y);
 }
@@ -277,25 +270,16 @@ void DeepseekV41::select(Compute& compute, int layer, Flow& flow, MatrixView<con
                          MatrixView<const float> qr) const {
   const V41LayerWeights& w = weights(layer);
   const LayerPlan& layer_plan = plan_.layers[static_cast<std::size_t>(layer)];
-  const int heads = static_cast<int>(config_.index_n_heads);
-  const int width = static_cast<int>(config_.index_head_dim);
   Arena::Scope scope(compute.arena);
-  MatrixView<float> queries = compute.arena.matrix(flow.batch.count, std::int64_t{heads} * width);
-  MatrixView<float> head_weights = compute.arena.matrix(flow.batch.count, heads);
-  linear(compute, w.indexer_wq_b, quantizer(compute), qr, queries, compute.settings.arithmetic);
-  rotate_tails(compute, queries, heads, width, flow.compressed_rope);
-  linear(compute, w.indexer_weights_proj, BlockQuantizer::kNone, x, head_weights, Arithmetic::kF32);
-  const float factor =
-      static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) / std::sqrt(static_cast<double>(heads)));
-  for_rows(compute, flow.batch.count, [&](std::int64_t r) {
-    for (int h = 0; h < heads; ++h) head_weights.row(r)[h] *= factor;
-  });
+  const IndexQueries index =
+      index_queries(compute, quantizer(compute), w.indexer_wq_b, w.indexer_weights_proj,
+                    static_cast<int>(config_.index_head_dim), flow.compressed_rope, qr, x);
   IndexRequest request;
   request.layer = layer;
   request.keys = &store(layer_plan.select.index);
-  request.queries = queries;
-  request.weights = head_weights;
-  request.heads = heads;
+  request.queries = index.queries;
+  request.weights = index.weights;
+  request.heads = static_cast<int>(config_.index_n_heads);
   request.within = layer_plan.select.how == Select::How::kPooledTopK ? &flow.pool : nullptr;
   request.pool_block_rows = plan_.pool_block_rows;
   request.rows = &flow.selection;
@@ -317,34 +301,38 @@ void DeepseekV41::feed_forward(Compute& compute, int layer, Flow& flow) const {
   linear(compute, w.gate, BlockQuantizer::kNone, x, logits, Arithmetic::kF32);
   const Routing routing = route(compute, router_, logits, w.gate_bias.data());
   if (flow.taps) flow.taps->experts(layer, flow.batch, routing);
-  mixture(compute, {quantizer(compute), static_cast<float>(config_.swiglu_limit)}, w.experts, w.shared_experts, routing,
-          x, y);
+  mixture(compute, {quantizer(compute), static_cast<float>(config_.swiglu_limit)}, w.experts,
+          w.shared_experts, routing, x, y);
   mix_streams(compute, streams_, mix, y, flow.h);
   copy_rows(mix.pre, flow.pre);
 }
 
 EngramLayout layout_of(const V41Config& c, std::vector<std::string>& problems) {
   const EngramLayout layout =
-      engram_layout(c.engram_layer_ids, static_cast<int>(c.engram_max_ngram_size), static_cast<int>(c.engram_n_heads),
-                    c.engram_vocab_size, c.engram_compressed_vocab_size);
+      engram_layout(c.engram_layer_ids, static_cast<int>(c.engram_max_ngram_size),
+                    static_cast<int>(c.engram_n_heads), c.engram_vocab_size, c.engram_compressed_vocab_size);
   for (std::size_t i = 0; i < layout.layers.size(); ++i)
     if (layout.layers[i].rows != c.engram_num_embeddings[i])
-      problems.push_back(fmt::format("the primes of Engram layer {} add up to {} rows, but engram_num_embeddings says {}",
-                                     c.engram_layer_ids[i], layout.layers[i].rows, c.engram_num_embeddings[i]));
+      problems.push_back(
+          fmt::format("the primes of Engram layer {} add up to {} rows, but engram_num_embeddings says {}",
+                      c.engram_layer_ids[i], layout.layers[i].rows, c.engram_num_embeddings[i]));
   return layout;
 }
 
-CompressedVocabulary vocabulary_of(const V41Config& c, const Tokenizer* tokenizer, std::vector<std::string>& problems) {
+CompressedVocabulary vocabulary_of(const V41Config& c, const Tokenizer* tokenizer,
+                                   std::vector<std::string>& problems) {
   if (!tokenizer) {
     problems.push_back("the model has Engram layers and cannot run without its tokenizer.json");
     return {};
   }
   CompressedVocabulary vocabulary = compress_vocabulary(*tokenizer);
   if (vocabulary.classes != c.engram_compressed_vocab_size)
-    problems.push_back(fmt::format("the tokenizer compresses to {} classes, but engram_compressed_vocab_size says {}",
-                                   vocabulary.classes, c.engram_compressed_vocab_size));
+    problems.push_back(
+        fmt::format("the tokenizer compresses to {} classes, but engram_compressed_vocab_size says {}",
+                    vocabulary.classes, c.engram_compressed_vocab_size));
   if (tokenizer->size() < c.vocab_size)
-    problems.push_back(fmt::format("the tokenizer has {} tokens, but vocab_size is {}", tokenizer->size(), c.vocab_size));
+    problems.push_back(
+        fmt::format("the tokenizer has {} tokens, but vocab_size is {}", tokenizer->size(), c.vocab_size));
   return vocabulary;
 }
 
@@ -365,8 +353,8 @@ std::unique_ptr<Network> load_deepseek_v41(const Checkpoint& checkpoint, const n
   for (std::string& problem : problems) set.problem(std::move(problem));
   std::vector<WeightSet::Unused> unused = set.finish();
   V41Plan plan = plan_v41(parsed, settings.rows);
-  return std::make_unique<DeepseekV41>(std::move(parsed), std::move(weights), std::move(plan), std::move(unused),
-                                       std::move(vocabulary), std::move(layout));
+  return std::make_unique<DeepseekV41>(std::move(parsed), std::move(weights), std::move(plan),
+                                       std::move(unused), std::move(vocabulary), std::move(layout));
 }
 
 }  // namespace seekline

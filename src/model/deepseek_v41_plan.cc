@@ -1,38 +1,24 @@
 #include "model/deepseek_v41_plan.h"
 
-#include <fmt/format.h>
-
 #include "attention/compressor.h"
+#include "model/plan_parts.h"
 
 namespace seekline {
 namespace {
-
-RowFormat row_format(Rows rows, RowKind deployed, std::int64_t width) {
-  const RowKind kind = rows == Rows::kDeployed ? deployed : rows == Rows::kBF16 ? RowKind::kBF16 : RowKind::kF32;
-  return {kind, static_cast<int>(width)};
-}
-
-StoreId add_store(CachePlan& plan, int layer, StoreKind kind, RowFormat row, std::int64_t m, std::int64_t ring_rows,
-                  const char* what) {
-  const StoreId id = static_cast<StoreId>(plan.stores.size());
-  plan.stores.push_back(
-      {id, layer, kind, row, static_cast<int>(m), ring_rows, fmt::format("layer {} {}", layer, what)});
-  plan.layers[static_cast<std::size_t>(layer)].writes.push_back(id);
-  return id;
-}
 
 // Main rows, index keys and, for m > 1, the compressor's state.
 void add_source_stores(V41Plan& out, const V41Config& c, int layer, Rows rows) {
   CachePlan& plan = out.plan;
   V41LayerStores& stores = out.layers[static_cast<std::size_t>(layer)];
   const std::int64_t m = c.compress_ratios[static_cast<std::size_t>(layer)];
-  stores.main = add_store(plan, layer, StoreKind::kMain, row_format(rows, RowKind::kV41Fp4, c.head_dim), m, 0, "main");
+  stores.main =
+      add_store(plan, layer, StoreKind::kMain, row_format(rows, RowKind::kV41Fp4, c.head_dim), m, 0, "main");
   stores.index_key = add_store(plan, layer, StoreKind::kIndexKey,
                                row_format(rows, RowKind::kIndexFp4, c.index_head_dim), m, 0, "index_key");
   if (m > 1) {
     const CompressorShape shape{static_cast<int>(m), static_cast<int>(c.head_dim)};
-    stores.tail = add_store(plan, layer, StoreKind::kTail, {RowKind::kF32, static_cast<int>(2 * c.head_dim)}, 1,
-                            compressor_tail_rows(shape), "tail");
+    stores.tail = add_store(plan, layer, StoreKind::kTail, {RowKind::kF32, static_cast<int>(2 * c.head_dim)},
+                            1, compressor_tail_rows(shape), "tail");
   }
 }
 
@@ -64,15 +50,16 @@ V41Plan plan_v41(const V41Config& c, Rows rows) {
   }
   plan.layers.resize(static_cast<std::size_t>(c.num_hidden_layers));
   out.layers.resize(plan.layers.size());
-  const std::int64_t decoder = c.kv_source_layer_ids.empty() ? c.num_hidden_layers : c.kv_source_layer_ids.back();
+  const std::int64_t decoder =
+      c.kv_source_layer_ids.empty() ? c.num_hidden_layers : c.kv_source_layer_ids.back();
   std::int64_t latest = -1;
   for (std::int64_t l = 0; l < c.num_hidden_layers; ++l) {
     const int layer = static_cast<int>(l);
     LayerPlan& layer_plan = plan.layers[static_cast<std::size_t>(l)];
     V41LayerStores& stores = out.layers[static_cast<std::size_t>(l)];
     layer_plan.part = l >= decoder ? Part::kDecoder : Part::kEncoder;
-    stores.window = add_store(plan, layer, StoreKind::kWindow, row_format(rows, RowKind::kV41Fp8, c.head_dim), 1,
-                              c.sliding_window, "window");
+    stores.window = add_store(plan, layer, StoreKind::kWindow, row_format(rows, RowKind::kV41Fp8, c.head_dim),
+                              1, c.sliding_window, "window");
     layer_plan.window = stores.window;
     if (c.is_kv_source(l)) add_source_stores(out, c, layer, rows);
     const std::int64_t source = c.kv_source_of(l);

@@ -1,8 +1,11 @@
 #include "model/embedding.h"
 
+#include <algorithm>
+
 namespace seekline {
 
-void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs, MatrixView<float> out) {
+void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs,
+                  MatrixView<float> out) {
   std::int64_t row = 0;
   for (const Run& run : runs) {
     for_rows(compute, static_cast<std::int64_t>(run.tokens.size()), [&](std::int64_t i) {
@@ -10,6 +13,15 @@ void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run
     });
     row += static_cast<std::int64_t>(run.tokens.size());
   }
+}
+
+void embed_streams(Compute& compute, const WeightView& embed, std::span<const Run> runs, int streams,
+                   MatrixView<float> h) {
+  const std::int64_t hidden = h.cols / streams;
+  embed_tokens(compute, embed, runs, h.cols_from(0, hidden));
+  for_rows(compute, h.rows, [&](std::int64_t r) {
+    for (int k = 1; k < streams; ++k) std::copy(h.row(r), h.row(r) + hidden, h.row(r) + k * hidden);
+  });
 }
 
 std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> runs) {
@@ -39,7 +51,8 @@ std::span<const std::int64_t> wanted_rows(Arena& arena, std::span<const Run> run
   return {rows, count};
 }
 
-MatrixView<float> take_rows(Compute& compute, MatrixView<const float> from, std::span<const std::int64_t> rows) {
+MatrixView<float> take_rows(Compute& compute, MatrixView<const float> from,
+                            std::span<const std::int64_t> rows) {
   MatrixView<float> to = compute.arena.matrix(static_cast<std::int64_t>(rows.size()), from.cols);
   for (std::size_t r = 0; r < rows.size(); ++r)
     std::memcpy(to.row(static_cast<std::int64_t>(r)), from.row(rows[r]),

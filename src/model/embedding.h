@@ -12,7 +12,12 @@
 namespace seekline {
 
 /// out[row] = embed[token], f32, runs in order.
-void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs, MatrixView<float> out);
+void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs,
+                  MatrixView<float> out);
+
+/// The same into every one of `streams` residual streams: h [tokens, streams * hidden].
+void embed_streams(Compute& compute, const WeightView& embed, std::span<const Run> runs, int streams,
+                   MatrixView<float> h);
 
 /// Flat rows that the decoder part runs on, ascending.
 std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> runs);
@@ -20,7 +25,8 @@ std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> ru
 std::span<const std::int64_t> wanted_rows(Arena& arena, std::span<const Run> runs);
 
 /// A copy of the given rows, in the arena.
-MatrixView<float> take_rows(Compute& compute, MatrixView<const float> from, std::span<const std::int64_t> rows);
+MatrixView<float> take_rows(Compute& compute, MatrixView<const float> from,
+                            std::span<const std::int64_t> rows);
 
 /// Copies all rows of `from` over those of `to`.
 inline void copy_rows(MatrixView<const float> from, MatrixView<float> to) {

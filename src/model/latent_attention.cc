@@ -44,9 +44,32 @@ void write_window_rows(Compute& compute, const LatentAttentionShape& shape, cons
   });
 }
 
+IndexQueries index_queries(Compute& compute, BlockQuantizer quantizer, const WeightView& wq_b,
+                           const WeightView& weights_proj, int width, const RopeAngles& angles,
+                           MatrixView<const float> qr, MatrixView<const float> x) {
+  const int heads = static_cast<int>(weights_proj.rows);
+  const IndexQueries index{compute.arena.matrix(x.rows, std::int64_t{heads} * width),
+                           compute.arena.matrix(x.rows, heads)};
+  linear(compute, wq_b, quantizer, qr, index.queries, compute.settings.arithmetic);
+  rotate_tails(compute, index.queries, heads, width, angles);
+  linear(compute, weights_proj, BlockQuantizer::kNone, x, index.weights, Arithmetic::kF32);
+  const float factor =
+      static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)) / std::sqrt(static_cast<double>(heads)));
+  for_rows(compute, x.rows, [&](std::int64_t r) {
+    for (int h = 0; h < heads; ++h) index.weights.row(r)[h] *= factor;
+  });
+  return index;
+}
+
+RopeAngles group_angles(Compute& compute, const Rope& rope, std::span<const Latents::Group> groups) {
+  std::int64_t* positions = compute.arena.array<std::int64_t>(static_cast<std::int64_t>(groups.size()));
+  for (std::size_t g = 0; g < groups.size(); ++g) positions[g] = groups[g].first_position;
+  return rope_angles(compute, rope, positions, static_cast<std::int64_t>(groups.size()));
+}
+
 void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
-                   const SelectedRows& selected, const StepRing& window, const float* sinks, const RopeAngles& angles,
-                   MatrixView<float> q) {
+                   const SelectedRows& selected, const StepRing& window, const float* sinks,
+                   const RopeAngles& angles, MatrixView<float> q) {
   Arena::Scope scope(compute.arena);
   std::int64_t most = 0;
   for (std::int64_t r = 0; r < batch.count; ++r) most = std::max(most, selected_rows(selected, batch, r));
@@ -63,11 +86,11 @@ void attend_latent(Compute& compute, const LatentAttentionShape& shape, const To
     const std::int64_t begin = window_begin(shape, batch, r);
     for (std::int64_t s = begin; s <= batch.position[r]; ++s) recent[s - begin] = window.at(run, s);
     const int window_count = static_cast<int>(batch.position[r] + 1 - begin);
-    new (queries + r) GatherQuery{q.row(r),
-                                  q.row(r),
-                                  {{selected.store ? &selected.store->row : &window.format(), main,
-                                    static_cast<int>(count)},
-                                   {&window.format(), recent, window_count}}};
+    new (queries + r) GatherQuery{
+        q.row(r),
+        q.row(r),
+        {{selected.store ? &selected.store->row : &window.format(), main, static_cast<int>(count)},
+         {&window.format(), recent, window_count}}};
   });
   for (std::int64_t r = 0; r < batch.count; ++r) {
     Ledger& ledger = batch.run(r).cache->ledger();
@@ -92,8 +115,8 @@ void grouped_output(Compute& compute, const LatentAttentionShape& shape, const W
   Product* products = compute.arena.array<Product>(shape.o_groups);
   for (std::int64_t g = 0; g < shape.o_groups; ++g)
     new (products + g) Product{wo_a.rows_from(g * rank, rank),
-                               prepare_rows(compute, wo_a.kind, compute.settings.arithmetic, BlockQuantizer::kNone,
-                                            heads.cols_from(g * inputs, inputs)),
+                               prepare_rows(compute, wo_a.kind, compute.settings.arithmetic,
+                                            BlockQuantizer::kNone, heads.cols_from(g * inputs, inputs)),
                                row_pointers(compute, low.cols_from(g * rank, rank))};
   run_products(compute, {products, static_cast<std::size_t>(shape.o_groups)});
   linear(compute, wo_b, shape.quantizer, low, y, compute.settings.arithmetic);

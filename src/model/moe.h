@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "checkpoint/deepseek_v41.h"
+#include "checkpoint/shared_weights.h"
 #include "kernels/compute.h"
 #include "model/router.h"
 
@@ -14,8 +14,8 @@ struct ExpertShape {
   float swiglu_limit = 0;                            ///< <= 0: no clamp
 };
 
-/// y = sum over a token's experts, in ascending order of id, of w2(weight * swiglu(w1 x, w3 x)), shared experts last;
-/// everything summed in f32. x, y [tokens, hidden].
+/// y = sum over a token's experts, in ascending order of id, of w2(weight * swiglu(w1 x, w3 x)), shared
+/// experts last; everything summed in f32. x, y [tokens, hidden].
 void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertWeights> experts,
              std::span<const ExpertWeights> shared, const Routing& routing, MatrixView<const float> x,
              MatrixView<float> y);

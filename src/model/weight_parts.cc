@@ -2,46 +2,14 @@
 
 #include <initializer_list>
 
+#include "model/part_sum.h"
+
 namespace seekline {
-namespace {
-
-// Adds up matrices and vectors of one part. A tensor with scales counts as two, as in the file.
-class PartSum {
- public:
-  explicit PartSum(std::string name) { part_.name = std::move(name); }
-
-  void matrix(const WeightView& w, double share_per_token = 1) {
-    if (w.empty()) return;
-    part_.tensors += w.scale_kind == ScaleKind::kNone ? 1 : 2;
-    part_.bytes += w.bytes();
-    per_token_ += share_per_token * static_cast<double>(w.bytes());
-  }
-  void vector(const std::vector<float>& v, std::int64_t element_bytes) {
-    if (v.empty()) return;
-    ++part_.tensors;
-    part_.bytes += static_cast<std::int64_t>(v.size()) * element_bytes;
-    per_token_ += static_cast<double>(v.size()) * static_cast<double>(element_bytes);
-  }
-  void stream(const HyperConnectionWeights& hc) {
-    matrix(hc.fn);
-    vector(hc.base, 4);
-    vector(hc.scale, 4);
-  }
-  WeightPart done() {
-    part_.bytes_per_token = static_cast<std::int64_t>(per_token_ + 0.5);
-    return part_;
-  }
-
- private:
-  WeightPart part_;
-  double per_token_ = 0;
-};
-
-}  // namespace
 
 std::vector<WeightPart> v41_weight_parts(const V41Config& c, const V41Weights& weights) {
   PartSum embedding("embedding"), attention("attention"), index("indexer and compressor"), router("router"),
-      routed("routed experts"), shared("shared experts"), engram("engram"), streams("residual mixing"), head("head");
+      routed("routed experts"), shared("shared experts"), engram("engram"), streams("residual mixing"),
+      head("head");
   embedding.matrix(weights.embed, 1.0 / static_cast<double>(c.vocab_size));
   head.matrix(weights.head);
   head.vector(weights.norm, 2);
@@ -51,8 +19,8 @@ std::vector<WeightPart> v41_weight_parts(const V41Config& c, const V41Weights& w
     for (const WeightView* m : {&w.wq_a, &w.wq_b, &w.wkv, &w.wo_a, &w.wo_b}) attention.matrix(*m);
     for (const auto* v : {&w.attn_norm, &w.q_norm, &w.kv_norm}) attention.vector(*v, 2);
     attention.vector(w.attn_sink, 4);
-    for (const WeightView* m : {&w.compressor_wkv, &w.compressor_wgate, &w.indexer_wq_b, &w.indexer_weights_proj,
-                                &w.indexer_wk})
+    for (const WeightView* m :
+         {&w.compressor_wkv, &w.compressor_wgate, &w.indexer_wq_b, &w.indexer_weights_proj, &w.indexer_wk})
       index.matrix(*m);
     index.vector(w.compressor_norm, 2);
     index.vector(w.indexer_k_norm, 2);
