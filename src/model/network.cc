@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/config_reader.h"
+#include "model/deepseek_mla_plan.h"
 #include "model/deepseek_v41.h"
 #include "model/deepseek_v41_plan.h"
 #include "model/llama.h"
@@ -25,6 +26,18 @@ std::string model_type_of(const nlohmann::json& config, const std::string& subje
                           subject, type));
 }
 
+bool is_mla(const std::string& type) {
+  return type == "deepseek_v2" || type == "deepseek_v3" || type == "deepseek_v32";
+}
+
+void check_rows(const std::string& type, Rows rows) {
+  if (rows == Rows::kFp8 && !is_mla(type))
+    throw Error(ErrorCode::kUsage,
+                fmt::format("rows are set to fp8, which only deepseek_v2, deepseek_v3 and deepseek_v32 have; "
+                            "a model of {} takes deployed, bf16 or f32",
+                            type));
+}
+
 }  // namespace
 
 std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokenizer* tokenizer,
@@ -32,6 +45,7 @@ std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokeni
   const std::string path = (checkpoint.folder() / "config.json").string();
   const nlohmann::json config = read_config_file(path);
   const std::string type = model_type_of(config, path);
+  check_rows(type, settings.rows);
   if (type == "deepseek_v41") return load_deepseek_v41(checkpoint, config, tokenizer, settings);
   if (type == "llama") return load_llama(checkpoint, config, settings);
   refuse(type, path);
@@ -39,6 +53,8 @@ std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokeni
 
 CachePlan plan_of_config(const nlohmann::json& config, const std::string& subject, Rows rows) {
   const std::string type = model_type_of(config, subject);
+  check_rows(type, rows);
+  if (is_mla(type)) return plan_mla(parse_mla_config(config, subject), rows).plan;
   if (type == "deepseek_v41") return plan_v41(parse_v41_config(config, subject), rows).plan;
   if (type == "llama") return plan_llama(parse_llama_config(config, subject), rows);
   refuse(type, subject);
