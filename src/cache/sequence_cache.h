@@ -49,6 +49,11 @@ class SequenceCache {
   MutableRow mutable_row(StoreId store, std::int64_t index);
   /// Rows [first, ...) up to the end of their page, at most `limit`.
   PageRows page_rows(StoreId store, std::int64_t first, std::int64_t limit) const;
+  /// The page that holds the rows of tokens [index, index + 1) * kPageTokens. Whoever keeps it makes it shared: the
+  /// sequence then writes to a copy.
+  const PageRef& page(StoreId store, std::int64_t index) const {
+    return slot(store).pages[static_cast<std::size_t>(index)];
+  }
 
   // Rings.
   RowRef ring_row(StoreId store, std::int64_t position) const;
