@@ -12,6 +12,8 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
              std::uint8_t* out);
 std::int64_t matmul_scratch_bytes(std::int64_t k);
 void matmul(const Matmul& m);
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+void matmul_transposed(const TransposedMatmul& m);
 
 float dot(const float* a, const float* b, std::int64_t n);
 float dot3(const float* a, const float* b, const float* c, std::int64_t n);

@@ -16,6 +16,8 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
              std::uint8_t* out);
 std::int64_t matmul_scratch_bytes(std::int64_t k);
 void matmul(const Matmul& m);
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+void matmul_transposed(const TransposedMatmul& m);
 
 void encode_row(const RowFormat& format, const float* values, std::uint8_t* data, std::uint8_t* scale);
 void decode_row(const RowFormat& format, const std::uint8_t* data, const std::uint8_t* scale, float* out);

@@ -13,6 +13,8 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
              std::uint8_t* out);
 std::int64_t matmul_scratch_bytes(std::int64_t k);
 void matmul(const Matmul& m);
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+void matmul_transposed(const TransposedMatmul& m);
 
 std::int64_t query_bytes(Arithmetic arithmetic, int width);
 void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
@@ -23,7 +25,14 @@ void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* r
                  int width, std::uint8_t* tile);
 void attend(const AttendTile& tile);
 
+std::int64_t index_query_bytes(const RowFormat& format, int heads);
+void prepare_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out);
 void index_scores(const IndexScores& args);
+// Called by those where keys are index_fp8 in whole blocks.
+bool takes_fp8_index(const RowFormat& format);
+std::int64_t fp8_index_query_bytes(const RowFormat& format, int heads);
+void prepare_fp8_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out);
+void fp8_index_scores(const IndexScores& args);
 
 // The machine's limits; kernels/probe.h.
 std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes);

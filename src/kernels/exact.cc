@@ -1,6 +1,6 @@
-// The truth beside the fast path: what `arithmetic f32` computes with. Values are f32, every sum and function inside
-// is f64 and rounded once, and the result is the same on every vector level. Written to be read; the only vector
-// code is the level's own dot_exact, whose bits do not depend on the level.
+// The truth beside the fast path: what `arithmetic f32` computes with. Values are f32, every sum and function
+// inside is f64 and rounded once, and the result is the same on every vector level. Written to be read; the
+// only vector code is the level's own dot_exact, whose bits do not depend on the level.
 #include "kernels/exact.h"
 
 #include <algorithm>
@@ -36,6 +36,29 @@ void matmul(const Matmul& m) {
   }
 }
 
+std::int64_t transposed_scratch_bytes(std::int64_t, std::int64_t cols, std::int64_t tokens) {
+  return (cols + tokens * cols * 2) * 4;
+}
+
+// One decoded weight row at a time; all tokens' sums wait in f64.
+void matmul_transposed(const TransposedMatmul& m) {
+  const std::int64_t count = m.col_end - m.col_begin;
+  auto* sums = reinterpret_cast<double*>(m.scratch);  // [tokens, count]
+  auto* row = reinterpret_cast<float*>(sums + m.tokens * count);
+  std::fill_n(sums, m.tokens * count, 0.0);
+  for (std::int64_t r = m.row_begin; r < m.row_end; ++r) {
+    decode_weight_row(m.w, r, row);
+    for (std::int64_t t = 0; t < m.tokens; ++t) {
+      const double x = static_cast<double>(m.x[t][r - m.row_begin]);
+      double* sum = sums + t * count;
+      for (std::int64_t c = 0; c < count; ++c) sum[c] += x * static_cast<double>(row[m.col_begin + c]);
+    }
+  }
+  for (std::int64_t t = 0; t < m.tokens; ++t)
+    for (std::int64_t c = 0; c < count; ++c)
+      m.y[t][m.col_begin + c] = static_cast<float>(sums[t * count + c]);
+}
+
 std::int64_t attend_scratch_bytes(int) { return 0; }
 
 // out = out * keep + sum_j weights[j] * values[j], summed in f64.
@@ -59,10 +82,12 @@ void attend_query(const AttendTile& tile, const float* q, int valid, AttendState
   double scores[kTileRows];
   float max = state.max;
   for (int j = 0; j < valid; ++j) {
-    scores[j] = static_cast<double>(tile.scale) * level->dot_exact(q, keys + j * tile.key_width, tile.key_width);
+    scores[j] =
+        static_cast<double>(tile.scale) * level->dot_exact(q, keys + j * tile.key_width, tile.key_width);
     max = std::max(max, static_cast<float>(scores[j]));
   }
-  const double keep = state.sum == 0 ? 0.0 : exp_of(static_cast<double>(state.max) - static_cast<double>(max));
+  const double keep =
+      state.sum == 0 ? 0.0 : exp_of(static_cast<double>(state.max) - static_cast<double>(max));
   double sum = keep * static_cast<double>(state.sum);
   for (int j = 0; j < valid; ++j) sum += scores[j] = exp_of(scores[j] - static_cast<double>(max));
   add_values(tile, scores, valid, keep, state.out);
@@ -76,7 +101,9 @@ void attend(const AttendTile& tile) {
       attend_query(tile, reinterpret_cast<const float*>(tile.q[i]), tile.valid[i], tile.states[i]);
 }
 
-float dot(const float* a, const float* b, std::int64_t n) { return static_cast<float>(level->dot_exact(a, b, n)); }
+float dot(const float* a, const float* b, std::int64_t n) {
+  return static_cast<float>(level->dot_exact(a, b, n));
+}
 
 float dot3(const float* a, const float* b, const float* c, std::int64_t n) {
   double sum = 0;
@@ -132,6 +159,8 @@ Kernels make_exact(const Kernels& best) {
   k.prepare = portable::prepare;
   k.matmul_scratch_bytes = matmul_scratch_bytes;
   k.matmul = matmul;
+  k.transposed_scratch_bytes = transposed_scratch_bytes;
+  k.matmul_transposed = matmul_transposed;
   k.query_bytes = portable::query_bytes;
   k.prepare_query = portable::prepare_query;
   k.tile_bytes = portable::tile_bytes;

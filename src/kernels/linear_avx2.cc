@@ -3,6 +3,7 @@
 #include "kernels/avx2.h"
 #include "kernels/linear_f32.h"
 #include "kernels/simd_avx2.h"
+#include "kernels/transposed_f32.h"
 
 namespace seekline::avx2 {
 namespace {
@@ -13,6 +14,7 @@ struct V {
   using F = __m256;
   static constexpr int kLanes = 8, kTokens = 2;
   SEEKLINE_MEMBER static F zero() { return _mm256_setzero_ps(); }
+  SEEKLINE_MEMBER static F all(float x) { return _mm256_set1_ps(x); }
   SEEKLINE_MEMBER static F load(const float* p) { return _mm256_loadu_ps(p); }
   SEEKLINE_MEMBER static void store(float* p, F v) { _mm256_storeu_ps(p, v); }
   SEEKLINE_MEMBER static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
@@ -144,6 +146,25 @@ void matmul(const Matmul& m) {
       return linear_f32::run<V, E4M3>(m);
     case WeightKind::kE2M1:
       return linear_f32::run<V, E2M1>(m);
+  }
+}
+
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t, std::int64_t) {
+  return transposed_f32::scratch_bytes(rows);
+}
+
+void matmul_transposed(const TransposedMatmul& m) {
+  switch (m.w.kind) {
+    case WeightKind::kF32:
+      return transposed_f32::run<V, F32>(m);
+    case WeightKind::kF16:
+      return transposed_f32::run<V, F16>(m);
+    case WeightKind::kBF16:
+      return transposed_f32::run<V, BF16>(m);
+    case WeightKind::kE4M3:
+      return transposed_f32::run<V, E4M3>(m);
+    case WeightKind::kE2M1:
+      return transposed_f32::run<V, E2M1>(m);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/avx512.h"
 #include "kernels/linear_f32.h"
 #include "kernels/simd_avx512.h"
+#include "kernels/transposed_f32.h"
 
 namespace seekline::avx512 {
 namespace {
@@ -14,6 +15,7 @@ struct V {
   using F = __m512;
   static constexpr int kLanes = 16, kTokens = 4;
   SEEKLINE_MEMBER static F zero() { return _mm512_setzero_ps(); }
+  SEEKLINE_MEMBER static F all(float x) { return _mm512_set1_ps(x); }
   SEEKLINE_MEMBER static F load(const float* p) { return _mm512_loadu_ps(p); }
   SEEKLINE_MEMBER static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
   SEEKLINE_MEMBER static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
@@ -133,6 +135,25 @@ void matmul(const Matmul& m) {
       return linear_f32::run<V, E4M3>(m);
     case WeightKind::kE2M1:
       return linear_f32::run<V, E2M1>(m);
+  }
+}
+
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t, std::int64_t) {
+  return transposed_f32::scratch_bytes(rows);
+}
+
+void matmul_transposed(const TransposedMatmul& m) {
+  switch (m.w.kind) {
+    case WeightKind::kF32:
+      return transposed_f32::run<V, F32>(m);
+    case WeightKind::kF16:
+      return transposed_f32::run<V, F16>(m);
+    case WeightKind::kBF16:
+      return transposed_f32::run<V, BF16>(m);
+    case WeightKind::kE4M3:
+      return transposed_f32::run<V, E4M3>(m);
+    case WeightKind::kE2M1:
+      return transposed_f32::run<V, E2M1>(m);
   }
 }
 

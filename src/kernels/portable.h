@@ -12,6 +12,8 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
              std::uint8_t* out);
 std::int64_t matmul_scratch_bytes(std::int64_t k);
 void matmul(const Matmul& m);
+std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+void matmul_transposed(const TransposedMatmul& m);
 
 std::int64_t query_bytes(Arithmetic arithmetic, int width);
 void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);

@@ -130,6 +130,60 @@ Problem prove_matmul(const Kernels& level, const WeightCase& c, Arithmetic arith
   return std::nullopt;
 }
 
+/// Some rows of a weight, transposed, beside f64; one token alone must give what it gives among others.
+Problem prove_transposed(const Kernels& level, const WeightCase& c, Arithmetic arithmetic) {
+  constexpr int kTokens = 8;
+  constexpr std::int64_t kFirst = 3, kEnd = 36;
+  Values values;
+  WeightView w{c.kind, c.scale_kind, 37, 224, nullptr, nullptr, c.block_rows, c.block_cols};
+  Bytes data, scales;
+  fill_weights(w, values, data, scales);
+  const std::int64_t rows = kEnd - kFirst;
+  const Floats x = values.floats(rows * kTokens);
+  const auto aligned = [](Bytes& b) {
+    return b.data() + (64 - reinterpret_cast<std::uintptr_t>(b.data()) % 64) % 64;
+  };
+  const auto run = [&](int first, int tokens) {
+    Floats y(size(kTokens * w.cols));
+    Bytes scratch(size(level.transposed_scratch_bytes(rows, w.cols, tokens) + 64));
+    std::vector<const float*> xs;
+    std::vector<float*> ys;
+    for (int t = first; t < first + tokens; ++t) {
+      xs.push_back(x.data() + t * rows);
+      ys.push_back(y.data() + t * w.cols);
+    }
+    TransposedMatmul m;
+    m.w = w;
+    m.arithmetic = arithmetic;
+    m.row_begin = kFirst;
+    m.row_end = kEnd;
+    m.col_end = w.cols;
+    m.x = xs.data();
+    m.y = ys.data();
+    m.tokens = tokens;
+    m.scratch = aligned(scratch);
+    level.matmul_transposed(m);
+    return y;
+  };
+  const Floats many = run(0, kTokens), one = run(1, 1);
+  for (int t = 0; t < kTokens; ++t) {
+    for (std::int64_t k = 0; k < w.cols; ++k) {
+      double sum = 0, magnitude = 1e-30;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const double term = static_cast<double>(x[size(t * rows + r)]) * weight_value(w, kFirst + r, k);
+        sum += term;
+        magnitude += std::fabs(term);
+      }
+      const float found = many[size(t * w.cols + k)];
+      if (!(std::fabs(found - sum) <= 1e-6 * magnitude))
+        return fmt::format("a product along {} rows is {} and should be {}", c.name, found, sum);
+      if (t == 1 && one[size(t * w.cols + k)] != found)
+        return fmt::format("a product along {} rows depends on the number of tokens", c.name);
+    }
+  }
+  return std::nullopt;
+}
+
 constexpr RowFormat kRowFormats[] = {{RowKind::kF32, 48},         {RowKind::kBF16, 80},
                                      {RowKind::kMlaFp8, 336, 64}, {RowKind::kMlaFp8, 320, 64, true},
                                      {RowKind::kIndexFp8, 128},   {RowKind::kV4Fp8, 256, 64},
@@ -312,8 +366,10 @@ Problem prove_streams(const Kernels& level) {
 
 std::optional<std::string> kernel_problem(const Kernels& level) {
   for (const Arithmetic arithmetic : {Arithmetic::kF32, Arithmetic::kFast}) {
-    for (const WeightCase& c : kWeightCases)
+    for (const WeightCase& c : kWeightCases) {
       if (Problem p = prove_matmul(level, c, arithmetic)) return p;
+      if (Problem p = prove_transposed(level, c, arithmetic)) return p;
+    }
     if (Problem p = prove_attend(level, arithmetic)) return p;
   }
   for (const RowFormat& format : kRowFormats)

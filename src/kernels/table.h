@@ -41,6 +41,21 @@ struct Matmul {
   std::int64_t prefetch_bytes = 0;
 };
 
+/// y[t][c] = sum over rows r of [row_begin, row_end) of x[t][r - row_begin] * w[r, c], for every column c of
+/// [col_begin, col_end): a product with the transpose of some rows of a weight, where they lie. Rows are added
+/// in ascending order; in fast arithmetic in pairs, those that share a block of f32 scales first.
+/// x as it comes; col_begin is a multiple of 128, and so is col_end unless it is the last column's.
+struct TransposedMatmul {
+  WeightView w;
+  Arithmetic arithmetic = Arithmetic::kF32;
+  std::int64_t row_begin = 0, row_end = 0;
+  std::int64_t col_begin = 0, col_end = 0;
+  const float* const* x = nullptr;  ///< [tokens], row_end - row_begin values each
+  float* const* y = nullptr;        ///< [tokens], indexed by the column itself
+  std::int64_t tokens = 0;
+  std::uint8_t* scratch = nullptr;  ///< transposed_scratch_bytes(rows, w.cols, tokens), 64-byte aligned
+};
+
 /// Rows per attention tile; also the fixed grid at which attention's running softmax is split.
 inline constexpr int kTileRows = 64;
 
@@ -94,6 +109,9 @@ struct Kernels {
                   std::int64_t k, std::uint8_t* out);
   std::int64_t (*matmul_scratch_bytes)(std::int64_t k);
   void (*matmul)(const Matmul& m);
+
+  std::int64_t (*transposed_scratch_bytes)(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
+  void (*matmul_transposed)(const TransposedMatmul& m);
 
   // ---- cache rows (rows_*.cc); values equal formats/rows.h bit for bit ----
   void (*encode_row)(const RowFormat& format, const float* values, std::uint8_t* data, std::uint8_t* scale);

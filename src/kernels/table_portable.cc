@@ -10,6 +10,8 @@ constinit const Kernels kPortableKernels{
     .prepare = portable::prepare,
     .matmul_scratch_bytes = portable::matmul_scratch_bytes,
     .matmul = portable::matmul,
+    .transposed_scratch_bytes = portable::transposed_scratch_bytes,
+    .matmul_transposed = portable::matmul_transposed,
     .encode_row = encode_row,
     .decode_row = decode_row,
     .query_bytes = portable::query_bytes,
