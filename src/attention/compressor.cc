@@ -104,6 +104,7 @@ int compressor_tail_rows(const CompressorShape& shape) {
 
 Latents compress(Compute& compute, const TokenBatch& batch, const CompressorWeights& weights,
                  const CompressorShape& shape, const Store* tail, MatrixView<const float> x) {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   const int m = shape.tokens_per_group;
   const std::span<const Latents::Group> groups = finished_groups(compute.arena, batch, m);
   const std::int64_t count = static_cast<std::int64_t>(groups.size());
@@ -148,6 +149,7 @@ Latents compress(Compute& compute, const TokenBatch& batch, const CompressorWeig
 
 void append_rows(Compute& compute, const TokenBatch& batch, std::span<const Latents::Group> groups,
                  const Store& store, MatrixView<const float> values) {
+  const PartScope part(compute.profile, StepPart::kElementwise);
   for_rows(compute, values.rows, [&](std::int64_t g) {
     const Latents::Group& group = groups[static_cast<std::size_t>(g)];
     const MutableRow row =

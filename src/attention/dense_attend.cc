@@ -75,8 +75,9 @@ class DenseAttention {
     for (const FlatRun& run : batch_.runs)
       for (std::int64_t t = 0; t < run.count; t += tokens_per_task_)
         for (int head = 0; head < shape_.kv_heads; ++head)
-          new (tasks_ + task_count_++) Task{
-              &run, run.begin + t, static_cast<int>(std::min<std::int64_t>(tokens_per_task_, run.count - t)), head};
+          new (tasks_ + task_count_++)
+              Task{&run, run.begin + t,
+                   static_cast<int>(std::min<std::int64_t>(tokens_per_task_, run.count - t)), head};
   }
 
   void make_workers() {
@@ -99,7 +100,8 @@ class DenseAttention {
 
   // Enough tasks for all threads: each works through its splits and merges as it goes.
   void run_tasks() {
-    AttendState* totals = compute_.arena.array<AttendState>(std::int64_t{max_queries_} * compute_.pool.size());
+    AttendState* totals =
+        compute_.arena.array<AttendState>(std::int64_t{max_queries_} * compute_.pool.size());
     compute_.pool.split(task_count_, 1, [&](WorkRange range, int w) {
       Worker& worker = workers_[w];
       AttendState* total = totals + std::int64_t{max_queries_} * w;
@@ -166,8 +168,8 @@ class DenseAttention {
       std::uint8_t* to = worker.queries + query * query_bytes_;
       compute_.kernels.prepare_query(
           compute_.settings.arithmetic,
-          q_.row(task.first_token + query / shape_.group()) + std::int64_t{head} * shape_.key_width, shape_.key_width,
-          to);
+          q_.row(task.first_token + query / shape_.group()) + std::int64_t{head} * shape_.key_width,
+          shape_.key_width, to);
       worker.q[query] = to;
     }
   }
@@ -193,10 +195,11 @@ class DenseAttention {
     for (std::int64_t row = split * kSplitRows; row < end; row += kTileRows) {
       const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, end - row));
       for (int i = 0; i < rows; ++i) worker.rows[i] = task.run->cache->row(store_.id, row + i);
-      k.load_keys(store_.row, arithmetic, worker.rows, rows, shape_.key_first + task.kv_head * shape_.key_width,
-                  shape_.key_width, worker.keys);
-      k.load_values(store_.row, arithmetic, worker.rows, rows, shape_.value_first + task.kv_head * shape_.value_width,
-                    shape_.value_width, worker.values);
+      k.load_keys(store_.row, arithmetic, worker.rows, rows,
+                  shape_.key_first + task.kv_head * shape_.key_width, shape_.key_width, worker.keys);
+      k.load_values(store_.row, arithmetic, worker.rows, rows,
+                    shape_.value_first + task.kv_head * shape_.value_width, shape_.value_width,
+                    worker.values);
       for (int query = 0; query < tile.queries; ++query)
         worker.valid[query] = static_cast<int>(
             std::clamp<std::int64_t>(first_position + query / shape_.group() + 1 - row, 0, kTileRows));
@@ -215,7 +218,8 @@ class DenseAttention {
     const float max = std::max(total.max, part.max);
     float factor[2] = {total.max - max, part.max - max};
     compute_.kernels.exp(factor, 2, factor);
-    for (int i = 0; i < shape_.value_width; ++i) total.out[i] = total.out[i] * factor[0] + part.out[i] * factor[1];
+    for (int i = 0; i < shape_.value_width; ++i)
+      total.out[i] = total.out[i] * factor[0] + part.out[i] * factor[1];
     total.sum = total.sum * factor[0] + part.sum * factor[1];
     total.max = max;
   }
@@ -240,14 +244,18 @@ class DenseAttention {
 
 }  // namespace
 
-void dense_attend(Compute& compute, const TokenBatch& batch, int layer, const Store& store, const DenseShape& shape,
-                  MatrixView<const float> q, MatrixView<float> out) {
+void dense_attend(Compute& compute, const TokenBatch& batch, int layer, const Store& store,
+                  const DenseShape& shape, MatrixView<const float> q, MatrixView<float> out) {
+  const PartScope part(compute.profile, StepPart::kCacheReads);
   Arena::Scope scope(compute.arena);
   DenseAttention(compute, batch, store, shape, q, out).run();
   for (const FlatRun& run : batch.runs) {
     // Token i of the run reads the rows 0 .. first_position + i.
     const std::int64_t rows = run.count * run.first_position + run.count * (run.count + 1) / 2;
     run.cache->ledger().read(layer, store.id, rows);
+    if (compute.profile)
+      compute.profile->count(
+          0, 2.0 * static_cast<double>(rows) * shape.heads * (shape.key_width + shape.value_width));
   }
 }
 

@@ -15,7 +15,7 @@ std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 struct Worker {
   std::uint8_t* keys;
   std::uint8_t* values;
-  std::uint8_t* queries;        // prepared, query_bytes apart
+  std::uint8_t* queries;  // prepared, query_bytes apart
   const std::uint8_t** q;
   int* valid;
   AttendState* states;
@@ -48,8 +48,8 @@ class GatherTask {
     const Kernels& k = compute_.kernels;
     for (int h = 0; h < heads; ++h) {
       w.q[h] = w.queries + h * query_bytes_;
-      k.prepare_query(arithmetic_, query.q + (first_head + h) * std::int64_t{shape_.key_width}, shape_.key_width,
-                      w.queries + h * query_bytes_);
+      k.prepare_query(arithmetic_, query.q + (first_head + h) * std::int64_t{shape_.key_width},
+                      shape_.key_width, w.queries + h * query_bytes_);
     }
     for (int h = 0; h < heads; ++h) {  // only now: the output may lie where the queries were
       float* out = query.out + (first_head + h) * std::int64_t{shape_.value_width};
@@ -58,7 +58,8 @@ class GatherTask {
     }
     for (const RowSegment& segment : query.segments) attend_segment(w, segment, heads);
     for (int h = 0; h < heads; ++h)
-      finish_softmax(k, w.states[h], shape_.sinks ? shape_.sinks + first_head + h : nullptr, shape_.value_width);
+      finish_softmax(k, w.states[h], shape_.sinks ? shape_.sinks + first_head + h : nullptr,
+                     shape_.value_width);
   }
 
  private:
@@ -67,7 +68,8 @@ class GatherTask {
     for (int first = 0; first < segment.count; first += kTileRows) {
       const int rows = std::min(kTileRows, segment.count - first);
       k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows, 0, shape_.key_width, w.keys);
-      k.load_values(*segment.format, arithmetic_, segment.rows + first, rows, 0, shape_.value_width, w.values);
+      k.load_values(*segment.format, arithmetic_, segment.rows + first, rows, 0, shape_.value_width,
+                    w.values);
       std::fill(w.valid, w.valid + heads, rows);
       AttendTile tile;
       tile.arithmetic = arithmetic_;
@@ -107,10 +109,17 @@ void finish_softmax(const Kernels& kernels, const AttendState& state, const floa
 }
 
 void gather_attend(Compute& compute, const GatherShape& shape, std::span<const GatherQuery> queries) {
+  const PartScope part(compute.profile, StepPart::kCacheReads);
+  if (compute.profile) {
+    double rows = 0;
+    for (const GatherQuery& query : queries) rows += query.segments[0].count + query.segments[1].count;
+    compute.profile->count(0, 2 * rows * shape.heads * (shape.key_width + shape.value_width));
+  }
   Arena::Scope scope(compute.arena);
   const int workers = compute.pool.size();
   const std::int64_t tokens = static_cast<std::int64_t>(queries.size());
-  // A few tokens: share out the heads, so that every thread has work; the rows are then decoded once a thread.
+  // A few tokens: share out the heads, so that every thread has work; the rows are then decoded once a
+  // thread.
   const int parts = tokens >= 2 * workers ? 1 : std::min(workers, shape.heads);
   const int heads_per_task = (shape.heads + parts - 1) / parts;
   const GatherTask task(compute, shape, heads_per_task);

@@ -39,12 +39,14 @@ class IndexScan {
   std::int64_t scored(std::int64_t row) const { return scored_[row]; }
   std::int64_t widest() const { return widest_; }
 
-  // Scores [first, last) of the list that token `row` scores: all eligible rows, or those of its pool in order.
+  // Scores [first, last) of the list that token `row` scores: all eligible rows, or those of its pool in
+  // order.
   void score(std::int64_t row, std::int64_t first, std::int64_t last, float* out) const {
     if (!request_.within) return score_rows(row, first, last, out);
     const std::int64_t block_rows = request_.pool_block_rows;
     while (first < last) {
-      const std::int64_t start = request_.within->list(row)[first / block_rows] * block_rows + first % block_rows;
+      const std::int64_t start =
+          request_.within->list(row)[first / block_rows] * block_rows + first % block_rows;
       const std::int64_t n = std::min(last - first, block_rows - first % block_rows);
       score_rows(row, start, start + n, out);
       out += n;
@@ -56,12 +58,17 @@ class IndexScan {
   std::int32_t store_row(std::int64_t row, std::int64_t i) const {
     if (!request_.within) return static_cast<std::int32_t>(i);
     const std::int64_t block_rows = request_.pool_block_rows;
-    return static_cast<std::int32_t>(request_.within->list(row)[i / block_rows] * block_rows + i % block_rows);
+    return static_cast<std::int32_t>(request_.within->list(row)[i / block_rows] * block_rows +
+                                     i % block_rows);
   }
 
   void count_reads() const {
     for (std::int64_t r = 0; r < batch_.count; ++r)
       batch_.run(r).cache->ledger().read(request_.layer, request_.keys->id, scored_[r]);
+    if (!compute_.profile) return;
+    double rows = 0;
+    for (std::int64_t r = 0; r < batch_.count; ++r) rows += static_cast<double>(scored_[r]);
+    compute_.profile->count(0, 2 * rows * request_.heads * request_.keys->row.width);
   }
 
  private:
@@ -69,7 +76,8 @@ class IndexScan {
   std::int64_t pooled_rows(std::int64_t row) const {
     const std::int64_t blocks = request_.within->counts[row];
     if (blocks == 0) return 0;
-    const std::int64_t newest = request_.within->list(row)[blocks - 1] * std::int64_t{request_.pool_block_rows};
+    const std::int64_t newest =
+        request_.within->list(row)[blocks - 1] * std::int64_t{request_.pool_block_rows};
     return (blocks - 1) * request_.pool_block_rows +
            std::min<std::int64_t>(request_.pool_block_rows, eligible(row) - newest);
   }
@@ -119,6 +127,7 @@ Selection new_selection(Arena& arena, std::int64_t tokens, std::int64_t capacity
 }
 
 void select_rows(Compute& compute, const TokenBatch& batch, const IndexRequest& request) {
+  const PartScope part(compute.profile, StepPart::kIndexScan);
   Arena::Scope scope(compute.arena);
   const IndexScan scan(compute, batch, request);
   const std::int64_t width = std::max<std::int64_t>(1, scan.widest());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/arena.h"
+#include "core/step_profile.h"
 #include "core/thread_pool.h"
 #include "kernels/table.h"
 
@@ -12,6 +13,7 @@ struct Compute {
   ThreadPool& pool;
   Arena& arena;
   NumericSettings settings;
+  StepProfile* profile = nullptr;  ///< null: nothing is measured
 
   /// The input quantizer in force: none where the activations are plain.
   BlockQuantizer activation(BlockQuantizer trained) const {

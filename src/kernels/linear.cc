@@ -40,6 +40,11 @@ void run_products(Compute& compute, std::span<const Product> products) {
   }
   scratch_bytes = (scratch_bytes + 63) / 64 * 64;
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * workers);
+  if (compute.profile) {
+    for (const Product& p : products)
+      compute.profile->count(p.w.bytes(),
+                             2.0 * static_cast<double>(p.w.rows * p.w.cols) * static_cast<double>(p.x.count));
+  }
   compute.pool.run([&](int worker) {
     for (const Product& p : products) {
       Matmul m;

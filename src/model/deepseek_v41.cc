@@ -73,6 +73,7 @@ class DeepseekV41 final : public Network {
   void select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
               MatrixView<const float> qr) const;
   void feed_forward(Compute& compute, int layer, Flow& flow) const;
+  Routing route_tokens(Compute& compute, const V41LayerWeights& w, MatrixView<const float> x) const;
   void enter_decoder(Flow& flow, SiteMix& mix, MatrixView<float>& x) const;
   void tap(const Flow& flow, const char* what, int layer, MatrixView<const float> values) const {
     if (flow.taps) flow.taps->floats(what, layer, flow.batch, values);
@@ -138,6 +139,7 @@ void DeepseekV41::forward(Compute& compute, std::span<const Run> runs, MatrixVie
   for (int layer = 0; layer < layers; ++layer) run_layer(compute, layer, flow);
   tap(flow, "stream", layers, flow.h);
   tap(flow, "pre", layers, flow.pre);
+  const PartScope part(compute.profile, StepPart::kHead);
   const std::span<const std::int64_t> rows = wanted_rows(compute.arena, runs);
   if (rows.empty()) return;
   const MatrixView<float> h = take_rows(compute, flow.h, rows);
@@ -198,6 +200,7 @@ void DeepseekV41::apply_engram(Compute& compute, int layer, Flow& flow) const {
 }
 
 void DeepseekV41::store_latents(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   Arena::Scope scope(compute.arena);
   const V41LayerWeights& w = weights(layer);
   const V41LayerStores& own = stores_[static_cast<std::size_t>(layer)];
@@ -243,6 +246,7 @@ void DeepseekV41::attention(Compute& compute, int layer, Flow& flow, MatrixView<
   LatentAttentionShape shape = attention_;
   shape.quantizer = quantizer(compute);
   const std::int64_t tokens = flow.batch.count;
+  const PartScope part(compute.profile, StepPart::kAttention);
   Arena::Scope scope(compute.arena);
   MatrixView<float> qr = compute.arena.matrix(tokens, config_.q_lora_rank);
   linear(compute, w.wq_a, shape.quantizer, x, qr, compute.settings.arithmetic);
@@ -297,14 +301,20 @@ void DeepseekV41::feed_forward(Compute& compute, int layer, Flow& flow) const {
   MatrixView<float> x = compute.arena.matrix(flow.batch.count, config_.hidden_size);
   MatrixView<float> y = compute.arena.matrix(flow.batch.count, config_.hidden_size);
   collapse_and_norm(compute, streams_, flow.h, flow.pre, w.ffn_norm, x);
-  MatrixView<float> logits = compute.arena.matrix(flow.batch.count, config_.n_routed_experts);
-  linear(compute, w.gate, BlockQuantizer::kNone, x, logits, Arithmetic::kF32);
-  const Routing routing = route(compute, router_, logits, w.gate_bias.data());
+  const Routing routing = route_tokens(compute, w, x);
   if (flow.taps) flow.taps->experts(layer, flow.batch, routing);
   mixture(compute, {quantizer(compute), static_cast<float>(config_.swiglu_limit)}, w.experts,
           w.shared_experts, routing, x, y);
   mix_streams(compute, streams_, mix, y, flow.h);
   copy_rows(mix.pre, flow.pre);
+}
+
+Routing DeepseekV41::route_tokens(Compute& compute, const V41LayerWeights& w,
+                                  MatrixView<const float> x) const {
+  const PartScope part(compute.profile, StepPart::kRouter);
+  MatrixView<float> logits = compute.arena.matrix(x.rows, config_.n_routed_experts);
+  linear(compute, w.gate, BlockQuantizer::kNone, x, logits, Arithmetic::kF32);
+  return route(compute, router_, logits, w.gate_bias.data());
 }
 
 EngramLayout layout_of(const V41Config& c, std::vector<std::string>& problems) {

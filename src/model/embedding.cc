@@ -6,6 +6,7 @@ namespace seekline {
 
 void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs,
                   MatrixView<float> out) {
+  const PartScope part(compute.profile, StepPart::kEmbedding);
   std::int64_t row = 0;
   for (const Run& run : runs) {
     for_rows(compute, static_cast<std::int64_t>(run.tokens.size()), [&](std::int64_t i) {
@@ -17,6 +18,7 @@ void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run
 
 void embed_streams(Compute& compute, const WeightView& embed, std::span<const Run> runs, int streams,
                    MatrixView<float> h) {
+  const PartScope part(compute.profile, StepPart::kEmbedding);
   const std::int64_t hidden = h.cols / streams;
   embed_tokens(compute, embed, runs, h.cols_from(0, hidden));
   for_rows(compute, h.rows, [&](std::int64_t r) {

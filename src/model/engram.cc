@@ -35,15 +35,20 @@ std::int32_t* ngram_classes(Arena& arena, std::span<const Run> runs, const Compr
 
 Engram::Engram(const EngramWeights& weights, const EngramLayout& layout, const EngramLayout::Layer& layer,
                const HyperConnectionShape& streams)
-    : weights_(weights), layout_(layout), layer_(layer), streams_(streams), qk_weight_(weights.q_weight.size()) {
-  std::transform(weights.q_weight.begin(), weights.q_weight.end(), weights.k_weight.begin(), qk_weight_.begin(),
-                 [](float q, float k) { return q * k; });
+    : weights_(weights),
+      layout_(layout),
+      layer_(layer),
+      streams_(streams),
+      qk_weight_(weights.q_weight.size()) {
+  std::transform(weights.q_weight.begin(), weights.q_weight.end(), weights.k_weight.begin(),
+                 qk_weight_.begin(), [](float q, float k) { return q * k; });
 }
 
-MatrixView<std::int64_t> Engram::rows(Compute& compute, const std::int32_t* classes, std::int64_t tokens) const {
+MatrixView<std::int64_t> Engram::rows(Compute& compute, const std::int32_t* classes,
+                                      std::int64_t tokens) const {
   const MatrixView<std::int64_t> rows(compute.arena.array<std::int64_t>(tokens * layout_.columns()), tokens,
                                       layout_.columns());
-  for_rows(compute, tokens, [&](std::int64_t r) { 
+  for_rows(compute, tokens, [&](std::int64_t r) {
     engram_rows(layout_, layer_, classes + r * layout_.max_ngram, rows.row(r));
   });
   return rows;
@@ -51,6 +56,8 @@ MatrixView<std::int64_t> Engram::rows(Compute& compute, const std::int32_t* clas
 
 void Engram::apply(Compute& compute, MatrixView<const std::int64_t> rows, BlockQuantizer quantizer,
                    MatrixView<float> h) const {
+  const PartScope part(compute.profile, StepPart::kEngram);
+  if (compute.profile) compute.profile->count(h.rows * rows.cols * weights_.table.row_bytes(), 0);
   Arena::Scope scope(compute.arena);
   const std::int64_t width = weights_.table.cols;
   MatrixView<float> memory = compute.arena.matrix(h.rows, rows.cols * width);
@@ -60,7 +67,8 @@ void Engram::apply(Compute& compute, MatrixView<const std::int64_t> rows, BlockQ
       decode_weight_row(weights_.table, rows.row(r)[c], memory.row(r) + c * width);
   });
   linear(compute, weights_.wkv, quantizer, memory, key_value, compute.settings.arithmetic);
-  for_rows(compute, h.rows, [&](std::int64_t r) { gate_and_add(compute.kernels, key_value.row(r), h.row(r)); });
+  for_rows(compute, h.rows,
+           [&](std::int64_t r) { gate_and_add(compute.kernels, key_value.row(r), h.row(r)); });
 }
 
 void Engram::gate_and_add(const Kernels& kernels, const float* key_value, float* h) const {

@@ -68,6 +68,7 @@ void sinkhorn_mix(const HyperConnectionShape& shape, const HyperConnectionWeight
 
 SiteMix site_mix(Compute& compute, const HyperConnectionShape& shape, const HyperConnectionWeights& weights,
                  MatrixView<const float> h) {
+  const PartScope part(compute.profile, StepPart::kStreams);
   const int n = shape.streams;
   const SiteMix mix{compute.arena.matrix(h.rows, n), compute.arena.matrix(h.rows, n),
                     compute.arena.matrix(h.rows, std::int64_t{n} * n)};
@@ -85,6 +86,7 @@ SiteMix site_mix(Compute& compute, const HyperConnectionShape& shape, const Hype
 
 void collapse_and_norm(Compute& compute, const HyperConnectionShape& shape, MatrixView<const float> h,
                        MatrixView<const float> pre, const std::vector<float>& norm, MatrixView<float> out) {
+  const PartScope part(compute.profile, StepPart::kStreams);
   for_rows(compute, h.rows, [&](std::int64_t r) {
     compute.kernels.stream_collapse(h.row(r), pre.row(r), shape.streams, shape.hidden, out.row(r));
     compute.kernels.rms_norm(out.row(r), norm.data(), shape.hidden, shape.norm_eps, out.row(r));
@@ -93,6 +95,7 @@ void collapse_and_norm(Compute& compute, const HyperConnectionShape& shape, Matr
 
 void mix_streams(Compute& compute, const HyperConnectionShape& shape, const SiteMix& mix, MatrixView<const float> y,
                  MatrixView<float> h) {
+  const PartScope part(compute.profile, StepPart::kStreams);
   for_rows(compute, h.rows, [&](std::int64_t r) {
     compute.kernels.stream_mix(h.row(r), y.row(r), mix.post.row(r), mix.comb.row(r), shape.streams, shape.hidden);
   });

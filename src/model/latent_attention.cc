@@ -23,6 +23,7 @@ std::int64_t window_begin(const LatentAttentionShape& shape, const TokenBatch& b
 
 void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, const RopeAngles& angles,
                   bool inverse) {
+  const PartScope part(compute.profile, StepPart::kElementwise);
   for_rows(compute, x.rows, [&](std::int64_t r) {
     for (int h = 0; h < heads; ++h)
       rotate(x.row(r) + std::int64_t{h + 1} * width - 2 * angles.pairs, angles.cos_row(r), angles.sin_row(r),
@@ -33,6 +34,7 @@ void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, c
 void write_window_rows(Compute& compute, const LatentAttentionShape& shape, const WeightView& wkv,
                        const std::vector<float>& kv_norm, const RopeAngles& angles, MatrixView<const float> x,
                        const StepRing& ring) {
+  const PartScope part(compute.profile, StepPart::kAttention);
   Arena::Scope scope(compute.arena);
   MatrixView<float> kv = compute.arena.matrix(x.rows, shape.head_dim);
   linear(compute, wkv, shape.quantizer, x, kv, compute.settings.arithmetic);
@@ -47,6 +49,7 @@ void write_window_rows(Compute& compute, const LatentAttentionShape& shape, cons
 IndexQueries index_queries(Compute& compute, BlockQuantizer quantizer, const WeightView& wq_b,
                            const WeightView& weights_proj, int width, const RopeAngles& angles,
                            MatrixView<const float> qr, MatrixView<const float> x) {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   const int heads = static_cast<int>(weights_proj.rows);
   const IndexQueries index{compute.arena.matrix(x.rows, std::int64_t{heads} * width),
                            compute.arena.matrix(x.rows, heads)};
@@ -62,6 +65,7 @@ IndexQueries index_queries(Compute& compute, BlockQuantizer quantizer, const Wei
 }
 
 RopeAngles group_angles(Compute& compute, const Rope& rope, std::span<const Latents::Group> groups) {
+  const PartScope part(compute.profile, StepPart::kElementwise);
   std::int64_t* positions = compute.arena.array<std::int64_t>(static_cast<std::int64_t>(groups.size()));
   for (std::size_t g = 0; g < groups.size(); ++g) positions[g] = groups[g].first_position;
   return rope_angles(compute, rope, positions, static_cast<std::int64_t>(groups.size()));
@@ -70,6 +74,7 @@ RopeAngles group_angles(Compute& compute, const Rope& rope, std::span<const Late
 void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
                    const SelectedRows& selected, const StepRing& window, const float* sinks,
                    const RopeAngles& angles, MatrixView<float> q) {
+  const PartScope part(compute.profile, StepPart::kCacheReads);
   Arena::Scope scope(compute.arena);
   std::int64_t most = 0;
   for (std::int64_t r = 0; r < batch.count; ++r) most = std::max(most, selected_rows(selected, batch, r));
@@ -108,6 +113,7 @@ void attend_latent(Compute& compute, const LatentAttentionShape& shape, const To
 
 void grouped_output(Compute& compute, const LatentAttentionShape& shape, const WeightView& wo_a,
                     const WeightView& wo_b, MatrixView<const float> heads, MatrixView<float> y) {
+  const PartScope part(compute.profile, StepPart::kAttention);
   Arena::Scope scope(compute.arena);
   const std::int64_t inputs = heads.cols / shape.o_groups;
   const std::int64_t rank = wo_a.rows / shape.o_groups;

@@ -33,8 +33,8 @@ class Llama final : public Network {
   std::string geometry() const override {
     const LlamaConfig& c = config_;
     return fmt::format("{} layers, hidden {}, {} heads x {}, {} KV heads, feed-forward {}, vocabulary {}",
-                       c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.head_dim, c.num_key_value_heads,
-                       c.intermediate_size, c.vocab_size);
+                       c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.head_dim,
+                       c.num_key_value_heads, c.intermediate_size, c.vocab_size);
   }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   std::int64_t max_context() const override { return config_.max_position_embeddings; }
@@ -42,7 +42,8 @@ class Llama final : public Network {
   std::int64_t bos_token_id() const override { return config_.bos_token_id; }
   std::vector<WeightPart> parts() const override { return llama_weight_parts(config_, weights_); }
 
-  void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits, Taps* taps) const override {
+  void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits,
+               Taps* taps) const override {
     Arena::Scope scope(compute.arena);
     const TokenBatch batch = flatten(compute.arena, runs);
     MatrixView<float> h = compute.arena.matrix(batch.count, config_.hidden_size);
@@ -56,6 +57,7 @@ class Llama final : public Network {
       feed_forward(compute, w, h);
     }
     if (taps) taps->floats("hidden", layers, batch, h);
+    const PartScope part(compute.profile, StepPart::kHead);
     const std::span<const std::int64_t> rows = wanted_rows(compute.arena, runs);
     if (rows.empty()) return;
     const MatrixView<float> last = take_rows(compute, h, rows);
@@ -64,14 +66,17 @@ class Llama final : public Network {
   }
 
  private:
-  void norm(Compute& compute, const std::vector<float>& weight, MatrixView<const float> x, MatrixView<float> y) const {
+  void norm(Compute& compute, const std::vector<float>& weight, MatrixView<const float> x,
+            MatrixView<float> y) const {
+    const PartScope part(compute.profile, StepPart::kElementwise);
     for_rows(compute, x.rows, [&](std::int64_t r) {
       compute.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps_, y.row(r));
     });
   }
 
   // y += w * x
-  void add_linear(Compute& compute, const WeightView& w, MatrixView<const float> x, MatrixView<float> y) const {
+  void add_linear(Compute& compute, const WeightView& w, MatrixView<const float> x,
+                  MatrixView<float> y) const {
     const Product product{
         w, prepare_rows(compute, w.kind, compute.settings.arithmetic, BlockQuantizer::kNone, x),
         row_pointers(compute, y), true};
@@ -80,6 +85,7 @@ class Llama final : public Network {
 
   void attention(Compute& compute, const LlamaLayerWeights& w, const TokenBatch& batch, int layer,
                  const RopeAngles& angles, MatrixView<float> h) const {
+    const PartScope part(compute.profile, StepPart::kAttention);
     Arena::Scope scope(compute.arena);
     const Store& store = plan_.stores[static_cast<std::size_t>(layer)];
     MatrixView<float> x = compute.arena.matrix(batch.count, h.cols);
@@ -112,6 +118,7 @@ class Llama final : public Network {
   }
 
   void feed_forward(Compute& compute, const LlamaLayerWeights& w, MatrixView<float> h) const {
+    const PartScope part(compute.profile, StepPart::kFeedForward);
     Arena::Scope scope(compute.arena);
     MatrixView<float> x = compute.arena.matrix(h.rows, h.cols);
     norm(compute, w.post_attention_layernorm, h, x);

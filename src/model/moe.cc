@@ -35,7 +35,8 @@ class PairList {
     pairs = arena.array<Pair>(count);
     segments = arena.array<Segment>(static_cast<std::int64_t>(experts.size()));
     for (std::size_t e = 0; e < experts.size(); ++e)
-      if (begin[e + 1] > begin[e]) new (segments + segment_count++) Segment{&experts[e], begin[e], begin[e + 1]};
+      if (begin[e + 1] > begin[e])
+        new (segments + segment_count++) Segment{&experts[e], begin[e], begin[e + 1]};
     for (std::int64_t i = 0; i < count; ++i)
       pairs[begin[routing.experts[i]]++] = {static_cast<std::int32_t>(i / routing.top), routing.weights[i]};
   }
@@ -106,8 +107,10 @@ void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertW
              MatrixView<float> y) {
   Arena::Scope scope(compute.arena);
   const Arithmetic arithmetic = compute.settings.arithmetic;
-  for (std::int64_t r = 0; r < y.rows; ++r) std::memset(y.row(r), 0, static_cast<std::size_t>(y.cols) * sizeof(float));
+  for (std::int64_t r = 0; r < y.rows; ++r)
+    std::memset(y.row(r), 0, static_cast<std::size_t>(y.cols) * sizeof(float));
   if (!experts.empty()) {
+    const PartScope part(compute.profile, StepPart::kRoutedExperts);
     const PreparedRows prepared = prepare_rows(compute, experts[0].w1.kind, arithmetic, shape.quantizer, x);
     const PairList list(compute.arena, experts, routing);
     ExpertStage stage(compute, shape, prepared, y);
@@ -118,6 +121,7 @@ void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertW
       s = last;
     }
   }
+  const PartScope part(compute.profile, StepPart::kSharedExperts);
   for (const ExpertWeights& expert : shared) {
     const PreparedRows prepared = prepare_rows(compute, expert.w1.kind, arithmetic, shape.quantizer, x);
     Pair* pairs = compute.arena.array<Pair>(x.rows);
