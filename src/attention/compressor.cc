@@ -71,8 +71,8 @@ void write_members(Compute& compute, const TokenBatch& batch, const CompressorWe
   run_products(compute, products);
   for_rows(compute, batch.count, [&](std::int64_t r) {
     float* gate = members.row(r) + half;
-    if (!weights.position_bias.empty()) {
-      const float* bias = weights.position_bias.data() + batch.position[r] % shape.tokens_per_group * half;
+    if (!weights.ape.empty()) {
+      const float* bias = weights.ape.data() + batch.position[r] % shape.tokens_per_group * half;
       for (std::int64_t c = 0; c < half; ++c) gate[c] += bias[c];
     }
     ring.write(r, members.row(r));

@@ -8,17 +8,10 @@
 
 #include "attention/batch.h"
 #include "attention/step_ring.h"
-#include "formats/weight_view.h"
+#include "checkpoint/shared_weights.h"
 #include "kernels/compute.h"
 
 namespace seekline {
-
-struct CompressorWeights {
-  WeightView wkv;                    ///< [width or 2 * width, hidden]
-  WeightView wgate;                  ///< the same shape; empty where m = 1 (no gate)
-  std::vector<float> norm;           ///< [width]
-  std::vector<float> position_bias;  ///< `ape` [m, rows of wgate], added to the gate; may be empty
-};
 
 /// How a store's groups are made. With `overlap` (V4's CSA) a group of m tokens gathers 2m members: the first
 /// halves of the previous group's rows and the second halves of its own.

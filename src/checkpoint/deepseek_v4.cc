@@ -13,7 +13,7 @@ using Role = TensorRole;
 
 // `out` channels; groups that overlap have twice as many inside, one half for each of the two groups they
 // serve.
-void visit_compressor(TensorVisitor& v, const V4Config& c, V4CompressorWeights& w, const std::string& p,
+void visit_compressor(TensorVisitor& v, const V4Config& c, CompressorWeights& w, const std::string& p,
                       std::int64_t out, std::int64_t ratio) {
   const std::int64_t width = ratio == V4Config::kCsaRatio ? 2 * out : out;
   v.plain(w.wkv, p + "wkv.weight", DType::kBF16, width, c.hidden_size);

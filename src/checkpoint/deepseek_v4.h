@@ -54,21 +54,14 @@ struct V4Config {
 /// Throws Error(kUnsupported | kBadFile) naming every key that is missing, absurd, contradictory or unknown.
 V4Config parse_v4_config(const nlohmann::json& config, const std::string& subject);
 
-/// wkv and wgate: [width, hidden], ape: [m, width]; width is twice `norm`'s where groups overlap (CSA,
-/// indexer).
-struct V4CompressorWeights {
-  WeightView wkv, wgate;
-  std::vector<float> ape, norm;
-};
-
 struct V4LayerWeights {
   std::vector<float> attn_norm, ffn_norm;
   WeightView wq_a, wq_b, wkv, wo_a, wo_b;  ///< wo_a: [o_groups * o_lora_rank, heads * head_dim / o_groups]
   std::vector<float> q_norm, kv_norm, attn_sink;
-  V4CompressorWeights compressor;  ///< layers with a compress_ratio
+  CompressorWeights compressor;  ///< layers with a compress_ratio
   // CSA layers
   WeightView indexer_wq_b, indexer_weights_proj;
-  V4CompressorWeights indexer_compressor;
+  CompressorWeights indexer_compressor;
   // FFN
   WeightView gate;
   std::vector<float> gate_bias;             ///< empty in hash-routed layers

@@ -18,4 +18,12 @@ struct HyperConnectionWeights {
   std::vector<float> scale;  ///< [3]
 };
 
+/// A compressor of m tokens into one latent of `width` channels.
+struct CompressorWeights {
+  WeightView wkv;           ///< [width, hidden]; [2 * width, hidden] where groups overlap
+  WeightView wgate;         ///< the same shape; empty where m = 1 (no gate)
+  std::vector<float> norm;  ///< [width]
+  std::vector<float> ape;   ///< [m, rows of wgate], added to the gate; may be empty
+};
+
 }  // namespace seekline

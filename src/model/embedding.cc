@@ -26,6 +26,15 @@ void embed_streams(Compute& compute, const WeightView& embed, std::span<const Ru
   });
 }
 
+std::span<const std::int32_t> flat_tokens(Arena& arena, std::span<const Run> runs) {
+  std::size_t count = 0;
+  for (const Run& run : runs) count += run.tokens.size();
+  std::int32_t* tokens = arena.array<std::int32_t>(static_cast<std::int64_t>(count));
+  std::int32_t* out = tokens;
+  for (const Run& run : runs) out = std::copy(run.tokens.begin(), run.tokens.end(), out);
+  return {tokens, count};
+}
+
 std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> runs) {
   std::int64_t count = 0;
   for (const Run& run : runs) count += static_cast<std::int64_t>(run.tokens.size()) - run.decoder_from;

@@ -19,6 +19,9 @@ void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run
 void embed_streams(Compute& compute, const WeightView& embed, std::span<const Run> runs, int streams,
                    MatrixView<float> h);
 
+/// Token ids of all runs, in order, in the arena.
+std::span<const std::int32_t> flat_tokens(Arena& arena, std::span<const Run> runs);
+
 /// Flat rows that the decoder part runs on, ascending.
 std::span<const std::int64_t> decoder_rows(Arena& arena, std::span<const Run> runs);
 /// Rows, of those that the decoder part runs on, whose logits are wanted.

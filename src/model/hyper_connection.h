@@ -41,4 +41,8 @@ void collapse_and_norm(Compute& compute, const HyperConnectionShape& shape, Matr
 void mix_streams(Compute& compute, const HyperConnectionShape& shape, const SiteMix& mix,
                  MatrixView<const float> y, MatrixView<float> h);
 
+/// V4's end of the stack: the gates that collapse the streams, [tokens, hc], in the caller's arena scope.
+MatrixView<float> hyper_head(Compute& compute, const HyperConnectionShape& shape,
+                             const HyperConnectionWeights& weights, MatrixView<const float> h);
+
 }  // namespace seekline

@@ -5,8 +5,10 @@
 
 #include "checkpoint/config_reader.h"
 #include "model/deepseek_mla_plan.h"
+#include "model/deepseek_v4.h"
 #include "model/deepseek_v41.h"
 #include "model/deepseek_v41_plan.h"
+#include "model/deepseek_v4_plan.h"
 #include "model/llama.h"
 #include "seekline/error.h"
 
@@ -16,14 +18,15 @@ namespace {
 std::string model_type_of(const nlohmann::json& config, const std::string& subject) {
   const auto type = config.find("model_type");
   if (type == config.end() || !type->is_string())
-    throw Error(ErrorCode::kBadFile, subject + ": model_type is missing, and it names the family of the model");
+    throw Error(ErrorCode::kBadFile,
+                subject + ": model_type is missing, and it names the family of the model");
   return type->get<std::string>();
 }
 
 [[noreturn]] void refuse(const std::string& type, const std::string& subject) {
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("{}: model_type \"{}\" is not a family this engine runs (it runs deepseek_v41 and llama)",
-                          subject, type));
+  throw Error(ErrorCode::kUnsupported, fmt::format("{}: model_type \"{}\" is not a family this engine runs "
+                                                   "(it runs deepseek_v41, deepseek_v4 and llama)",
+                                                   subject, type));
 }
 
 bool is_mla(const std::string& type) {
@@ -47,6 +50,7 @@ std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokeni
   const std::string type = model_type_of(config, path);
   check_rows(type, settings.rows);
   if (type == "deepseek_v41") return load_deepseek_v41(checkpoint, config, tokenizer, settings);
+  if (type == "deepseek_v4") return load_deepseek_v4(checkpoint, config, settings);
   if (type == "llama") return load_llama(checkpoint, config, settings);
   refuse(type, path);
 }
@@ -56,6 +60,7 @@ CachePlan plan_of_config(const nlohmann::json& config, const std::string& subjec
   check_rows(type, rows);
   if (is_mla(type)) return plan_mla(parse_mla_config(config, subject), rows).plan;
   if (type == "deepseek_v41") return plan_v41(parse_v41_config(config, subject), rows).plan;
+  if (type == "deepseek_v4") return plan_v4(parse_v4_config(config, subject), rows).plan;
   if (type == "llama") return plan_llama(parse_llama_config(config, subject), rows);
   refuse(type, subject);
 }

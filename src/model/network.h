@@ -20,7 +20,7 @@ namespace seekline {
 
 /// Weights by the part of the model that reads them.
 struct WeightPart {
-  std::string name;                ///< "attention", "routed experts", "engram", "head", ...
+  std::string name;  ///< "attention", "routed experts", "engram", "head", ...
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;
   std::int64_t bytes_per_token = 0;  ///< read by a decode step of one token
@@ -42,19 +42,20 @@ class Network {
   const CachePlan& plan() const { return plan_; }
   const std::vector<WeightSet::Unused>& unused() const { return unused_; }
 
-  /// Computes all runs together. Caches have room (SequenceCache::reserve) and are advanced by the caller afterwards.
-  /// logits [sum of wanted, vocab_size], runs in order. The result of a token depends on its sequence and on the
-  /// floors of its run alone.
-  virtual void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits, Taps* taps) const = 0;
+  /// Computes all runs together. Caches have room (SequenceCache::reserve) and are advanced by the caller
+  /// afterwards. logits [sum of wanted, vocab_size], runs in order. The result of a token depends on its
+  /// sequence and on the floors of its run alone.
+  virtual void forward(Compute& compute, std::span<const Run> runs, MatrixView<float> logits,
+                       Taps* taps) const = 0;
 
  protected:
   CachePlan plan_;
   std::vector<WeightSet::Unused> unused_;
 };
 
-/// Reads folder/config.json, picks the family by `model_type`, loads and checks everything. `tokenizer` is needed by
-/// families with a compressed vocabulary; they refuse to load without it.
-/// Throws Error with everything that is wrong.
+/// Reads folder/config.json, picks the family by `model_type`, loads and checks everything. `tokenizer` is
+/// needed by families with a compressed vocabulary; they refuse to load without it. Throws Error with
+/// everything that is wrong.
 std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokenizer* tokenizer,
                                       const NumericSettings& settings);
 

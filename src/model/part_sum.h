@@ -28,6 +28,14 @@ class PartSum {
     part_.bytes += static_cast<std::int64_t>(v.size()) * element_bytes;
     per_token_ += static_cast<double>(v.size()) * static_cast<double>(element_bytes);
   }
+  /// Ids that a token looks up, `element_bytes` each in the file.
+  void table(const std::vector<std::int32_t>& ids, std::int64_t element_bytes, double share_per_token) {
+    if (ids.empty()) return;
+    const std::int64_t bytes = static_cast<std::int64_t>(ids.size()) * element_bytes;
+    ++part_.tensors;
+    part_.bytes += bytes;
+    per_token_ += share_per_token * static_cast<double>(bytes);
+  }
   void stream(const HyperConnectionWeights& hc) {
     matrix(hc.fn);
     vector(hc.base, 4);

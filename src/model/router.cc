@@ -27,7 +27,8 @@ void finish_weights(const RouterShape& shape, float* weights) {
 
 }  // namespace
 
-void weigh_experts(const RouterShape& shape, const float* logits, const std::int32_t* experts, float* weights) {
+void weigh_experts(const RouterShape& shape, const float* logits, const std::int32_t* experts,
+                   float* weights) {
   for (int i = 0; i < shape.top; ++i) weights[i] = score_of(shape, logits[experts[i]]);
   finish_weights(shape, weights);
 }
@@ -54,6 +55,20 @@ Routing route(Compute& compute, const RouterShape& shape, MatrixView<const float
     for (std::int64_t r = range.begin; r < range.end; ++r)
       route_token(shape, logits.row(r), bias, scratch.row(worker), routing.experts + r * shape.top,
                   routing.weights + r * shape.top);
+  });
+  return routing;
+}
+
+Routing route_by_table(Compute& compute, const RouterShape& shape, MatrixView<const float> logits,
+                       const std::int32_t* table, std::span<const std::int32_t> tokens) {
+  const Routing routing{compute.arena.array<std::int32_t>(logits.rows * shape.top),
+                        compute.arena.array<float>(logits.rows * shape.top), logits.rows, shape.top};
+  for_rows(compute, logits.rows, [&](std::int64_t r) {
+    const std::int32_t* row = table + std::int64_t{tokens[static_cast<std::size_t>(r)]} * shape.top;
+    std::int32_t* experts = routing.experts + r * shape.top;
+    std::copy(row, row + shape.top, experts);
+    std::sort(experts, experts + shape.top);
+    weigh_experts(shape, logits.row(r), experts, routing.weights + r * shape.top);
   });
   return routing;
 }

@@ -43,6 +43,41 @@ std::vector<WeightPart> v41_weight_parts(const V41Config& c, const V41Weights& w
           shared.done(),    engram.done(),    streams.done(), head.done()};
 }
 
+std::vector<WeightPart> v4_weight_parts(const V4Config& c, const V4Weights& weights) {
+  PartSum embedding("embedding"), attention("attention"), index("indexer and compressor"), router("router"),
+      routed("routed experts"), shared("shared experts"), streams("residual mixing"), head("head");
+  embedding.matrix(weights.embed, 1.0 / static_cast<double>(c.vocab_size));
+  head.matrix(weights.head);
+  head.vector(weights.norm, 2);
+  streams.stream(weights.hc_head);
+  const double active = static_cast<double>(c.num_experts_per_tok) / static_cast<double>(c.n_routed_experts);
+  for (const V4LayerWeights& w : weights.layers) {
+    for (const WeightView* m : {&w.wq_a, &w.wq_b, &w.wkv, &w.wo_a, &w.wo_b}) attention.matrix(*m);
+    for (const auto* v : {&w.attn_norm, &w.q_norm, &w.kv_norm}) attention.vector(*v, 2);
+    attention.vector(w.attn_sink, 4);
+    for (const CompressorWeights* compressor : {&w.compressor, &w.indexer_compressor}) {
+      index.matrix(compressor->wkv);
+      index.matrix(compressor->wgate);
+      index.vector(compressor->ape, 4);
+      index.vector(compressor->norm, 2);
+    }
+    index.matrix(w.indexer_wq_b);
+    index.matrix(w.indexer_weights_proj);
+    router.matrix(w.gate);
+    router.vector(w.gate_bias, 4);
+    router.table(w.token_experts, 8, 1.0 / static_cast<double>(c.vocab_size));
+    router.vector(w.ffn_norm, 2);
+    for (const ExpertWeights& e : w.experts)
+      for (const WeightView* m : {&e.w1, &e.w2, &e.w3}) routed.matrix(*m, active);
+    for (const ExpertWeights& e : w.shared_experts)
+      for (const WeightView* m : {&e.w1, &e.w2, &e.w3}) shared.matrix(*m);
+    streams.stream(w.hc_attn);
+    streams.stream(w.hc_ffn);
+  }
+  return {embedding.done(), attention.done(), index.done(),   router.done(),
+          routed.done(),    shared.done(),    streams.done(), head.done()};
+}
+
 std::vector<WeightPart> llama_weight_parts(const LlamaConfig& c, const LlamaWeights& weights) {
   PartSum embedding("embedding"), attention("attention"), ffn("feed-forward"), head("head");
   // A tied head reads the whole embedding; it is then counted once in bytes, as the head.

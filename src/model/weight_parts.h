@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "checkpoint/deepseek_v4.h"
 #include "checkpoint/deepseek_v41.h"
 #include "checkpoint/llama.h"
 #include "model/network.h"
@@ -10,6 +11,7 @@
 namespace seekline {
 
 std::vector<WeightPart> v41_weight_parts(const V41Config& config, const V41Weights& weights);
+std::vector<WeightPart> v4_weight_parts(const V4Config& config, const V4Weights& weights);
 std::vector<WeightPart> llama_weight_parts(const LlamaConfig& config, const LlamaWeights& weights);
 
 }  // namespace seekline
