@@ -1,0 +1,54 @@
+// The scheduler's view of one sequence; internal to the engine room.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/scheduler.h"
+
+namespace seekline {
+
+struct Sequence {
+  using Clock = SequenceRequest::Clock;
+
+  Sequence(std::uint64_t new_id, SequenceRequest new_request, std::shared_ptr<SequenceClient> new_client)
+      : id(new_id),
+        request(std::move(new_request)),
+        client(std::move(new_client)),
+        sampler(request.sampling),
+        history(request.prompt),
+        submitted(Clock::now()) {}
+
+  std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
+  std::int64_t generated() const { return static_cast<std::int64_t>(history.size()) - prompt_tokens(); }
+  /// Tokens that are not in the cache yet; at least one.
+  std::int64_t pending() const { return static_cast<std::int64_t>(history.size()) - cache->length(); }
+  /// Only the token chosen last is missing.
+  bool decodes() const { return generated() > 0 && pending() == 1; }
+
+  std::uint64_t id;
+  SequenceRequest request;
+  std::shared_ptr<SequenceClient> client;
+  Sampler sampler;
+  std::vector<std::int32_t> history;  ///< prompt and chosen tokens
+  std::unique_ptr<SequenceCache> cache;
+  std::uint64_t admitted = 0;         ///< order of admission
+  std::uint64_t last_chunk_step = 0;  ///< the step that computed a piece of its prompt last
+  bool started = false;               ///< has been admitted before
+  Clock::time_point submitted, first_start, first_choice;
+  SequenceSummary summary;
+};
+
+/// A piece of a step: the next `count` pending tokens of a sequence.
+struct SequenceStep {
+  Sequence* sequence = nullptr;
+  std::int64_t count = 0;
+  bool chooses() const { return count == sequence->pending(); }
+};
+
+/// What the next step computes: the last token of everybody who decodes, and prompt tokens of the others,
+/// those first who have waited longest for a chunk.
+std::vector<SequenceStep> choose_step(std::span<const std::unique_ptr<Sequence>> running,
+                                      std::int64_t batch_tokens, std::int64_t chunk_beside);
+
+}  // namespace seekline
