@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <new>
 
 #include "attention/gather_attend.h"
+#include "attention/softmax_state.h"
 #include "kernels/linear.h"
 
 namespace seekline {
@@ -16,13 +15,18 @@ constexpr int kQueriesPerTask = 64;
 
 std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Queries that share rows: a block of tokens of one run, one KV head.
+// Queries that share rows: a block of tokens of one run, heads of one KV head's group.
 struct Task {
   const FlatRun* run;
   std::int64_t first_token;  // flat row
   int tokens;
   int kv_head;
+  int first_head, heads;  // of all heads
 
+  int queries() const { return tokens * heads; }
+  // Query `query` is of this flat row and of this head.
+  std::int64_t row(int query) const { return first_token + query / heads; }
+  int head(int query) const { return first_head + query % heads; }
   std::int64_t splits() const {
     const std::int64_t rows = run->first_position + first_token - run->begin + tokens;
     return (rows + kSplitRows - 1) / kSplitRows;
@@ -53,7 +57,8 @@ class DenseAttention {
         out_(out),
         query_bytes_(align64(compute.kernels.query_bytes(compute.settings.arithmetic, shape.key_width))) {
     tokens_per_task_ = std::max(1, kQueriesPerTask / shape.group());
-    max_queries_ = tokens_per_task_ * shape.group();
+    heads_per_task_ = (shape.group() + head_parts() - 1) / head_parts();
+    max_queries_ = tokens_per_task_ * heads_per_task_;
     make_tasks();
     make_workers();
   }
@@ -67,17 +72,38 @@ class DenseAttention {
   }
 
  private:
+  std::int64_t token_blocks(const FlatRun& run) const {
+    return (run.count + tokens_per_task_ - 1) / tokens_per_task_;
+  }
+
+  // A group's heads share the decoding of their rows. They are parted only where threads would be idle.
+  int head_parts() const {
+    std::int64_t units = 0;
+    for (const FlatRun& run : batch_.runs)
+      units += token_blocks(run) * ((run.first_position + run.count + kSplitRows - 1) / kSplitRows);
+    units *= shape_.kv_heads;
+    const std::int64_t parts = units == 0 ? 1 : (compute_.pool.size() + units - 1) / units;
+    return static_cast<int>(std::min<std::int64_t>(parts, shape_.group()));
+  }
+
   void make_tasks() {
     std::int64_t count = 0;
-    for (const FlatRun& run : batch_.runs)
-      count += (run.count + tokens_per_task_ - 1) / tokens_per_task_ * shape_.kv_heads;
+    const int parts = (shape_.group() + heads_per_task_ - 1) / heads_per_task_;
+    for (const FlatRun& run : batch_.runs) count += token_blocks(run) * shape_.kv_heads * parts;
     tasks_ = compute_.arena.array<Task>(count);
     for (const FlatRun& run : batch_.runs)
       for (std::int64_t t = 0; t < run.count; t += tokens_per_task_)
         for (int head = 0; head < shape_.kv_heads; ++head)
-          new (tasks_ + task_count_++)
-              Task{&run, run.begin + t,
-                   static_cast<int>(std::min<std::int64_t>(tokens_per_task_, run.count - t)), head};
+          for (int part = 0; part < parts; ++part) {
+            const int first = part * heads_per_task_;
+            new (tasks_ + task_count_++)
+                Task{&run,
+                     run.begin + t,
+                     static_cast<int>(std::min<std::int64_t>(tokens_per_task_, run.count - t)),
+                     head,
+                     head * shape_.group() + first,
+                     std::min(heads_per_task_, shape_.group() - first)};
+          }
   }
 
   void make_workers() {
@@ -102,16 +128,17 @@ class DenseAttention {
   void run_tasks() {
     AttendState* totals =
         compute_.arena.array<AttendState>(std::int64_t{max_queries_} * compute_.pool.size());
-    compute_.pool.split(task_count_, 1, [&](WorkRange range, int w) {
+    compute_.pool.run([&](int w) {
       Worker& worker = workers_[w];
       AttendState* total = totals + std::int64_t{max_queries_} * w;
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
+      // Later tokens see more rows: dealt out in turn, so that every worker gets early and late ones.
+      for (std::int64_t i = w; i < task_count_; i += compute_.pool.size()) {
         const Task& task = tasks_[i];
         start(task, total, nullptr);
         for (std::int64_t split = 0; split < task.splits(); ++split) {
           start(task, worker.part, worker.part_out);
           attend_split(task, split, worker.part, worker);
-          for (int query = 0; query < queries(task); ++query) merge(total[query], worker.part[query]);
+          for (int query = 0; query < task.queries(); ++query) merge(total[query], worker.part[query]);
         }
         finish(task, total);
       }
@@ -139,37 +166,30 @@ class DenseAttention {
         AttendState* total = totals + i * max_queries_;
         start(tasks_[i], total, nullptr);
         for (std::int64_t split = 0; split < tasks_[i].splits(); ++split)
-          for (int query = 0; query < queries(tasks_[i]); ++query)
+          for (int query = 0; query < tasks_[i].queries(); ++query)
             merge(total[query], states[(i * splits + split) * max_queries_ + query]);
         finish(tasks_[i], total);
       }
     });
   }
 
-  int queries(const Task& task) const { return task.tokens * shape_.group(); }
-
   float* out_of(const Task& task, int query) const {
-    const int head = task.kv_head * shape_.group() + query % shape_.group();
-    return out_.row(task.first_token + query / shape_.group()) + std::int64_t{head} * shape_.value_width;
+    return out_.row(task.row(query)) + std::int64_t{task.head(query)} * shape_.value_width;
   }
 
   // States at zero rows; `outs` null: directly in the output.
   void start(const Task& task, AttendState* states, float* outs) const {
-    for (int query = 0; query < queries(task); ++query) {
-      float* out = outs ? outs + std::int64_t{query} * shape_.value_width : out_of(task, query);
-      std::memset(out, 0, static_cast<std::size_t>(shape_.value_width) * sizeof(float));
-      new (states + query) AttendState{-std::numeric_limits<float>::infinity(), 0.0f, out};
-    }
+    for (int query = 0; query < task.queries(); ++query)
+      new (states + query) AttendState(start_softmax(
+          outs ? outs + std::int64_t{query} * shape_.value_width : out_of(task, query), shape_.value_width));
   }
 
   void prepare_queries(const Task& task, Worker& worker) const {
-    for (int query = 0; query < queries(task); ++query) {
-      const int head = task.kv_head * shape_.group() + query % shape_.group();
+    for (int query = 0; query < task.queries(); ++query) {
       std::uint8_t* to = worker.queries + query * query_bytes_;
       compute_.kernels.prepare_query(
           compute_.settings.arithmetic,
-          q_.row(task.first_token + query / shape_.group()) + std::int64_t{head} * shape_.key_width,
-          shape_.key_width, to);
+          q_.row(task.row(query)) + std::int64_t{task.head(query)} * shape_.key_width, shape_.key_width, to);
       worker.q[query] = to;
     }
   }
@@ -187,7 +207,7 @@ class DenseAttention {
     tile.key_width = shape_.key_width;
     tile.value_width = shape_.value_width;
     tile.scale = shape_.scale;
-    tile.queries = queries(task);
+    tile.queries = task.queries();
     tile.q = worker.q;
     tile.valid = worker.valid;
     tile.states = states;
@@ -202,30 +222,17 @@ class DenseAttention {
                     worker.values);
       for (int query = 0; query < tile.queries; ++query)
         worker.valid[query] = static_cast<int>(
-            std::clamp<std::int64_t>(first_position + query / shape_.group() + 1 - row, 0, kTileRows));
+            std::clamp<std::int64_t>(first_position + query / task.heads + 1 - row, 0, kTileRows));
       k.attend(tile);
     }
   }
 
   void merge(AttendState& total, const AttendState& part) const {
-    if (part.sum == 0) return;
-    if (total.sum == 0) {
-      total.max = part.max;
-      total.sum = part.sum;
-      std::memcpy(total.out, part.out, static_cast<std::size_t>(shape_.value_width) * sizeof(float));
-      return;
-    }
-    const float max = std::max(total.max, part.max);
-    float factor[2] = {total.max - max, part.max - max};
-    compute_.kernels.exp(factor, 2, factor);
-    for (int i = 0; i < shape_.value_width; ++i)
-      total.out[i] = total.out[i] * factor[0] + part.out[i] * factor[1];
-    total.sum = total.sum * factor[0] + part.sum * factor[1];
-    total.max = max;
+    merge_softmax(compute_.kernels, total, part, shape_.value_width);
   }
 
   void finish(const Task& task, AttendState* totals) const {
-    for (int query = 0; query < queries(task); ++query)
+    for (int query = 0; query < task.queries(); ++query)
       finish_softmax(compute_.kernels, totals[query], nullptr, shape_.value_width);
   }
 
@@ -236,7 +243,7 @@ class DenseAttention {
   const MatrixView<const float> q_;
   const MatrixView<float> out_;
   const std::int64_t query_bytes_;
-  int tokens_per_task_ = 1, max_queries_ = 1;
+  int tokens_per_task_ = 1, heads_per_task_ = 1, max_queries_ = 1;
   Task* tasks_ = nullptr;
   std::int64_t task_count_ = 0;
   Worker* workers_ = nullptr;

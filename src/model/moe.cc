@@ -11,6 +11,8 @@ namespace {
 
 // (token, expert) pairs worked on at once: bounds the hidden activations, whatever the batch.
 constexpr std::int64_t kPairs = 2048;
+// The same where the outputs of all pairs wait for their weights.
+constexpr std::int64_t kWeighedPairs = 512;
 
 struct Pair {
   std::int32_t token;
@@ -79,21 +81,36 @@ class ExpertStage {
     run_products(compute_, {products, static_cast<std::size_t>(2 * n)});
 
     for_rows(compute_, count, [&](std::int64_t i) {
-      compute_.kernels.swiglu(gate.row(i), up.row(i), width, shape_.swiglu_limit, pairs[first + i].weight,
-                              gate.row(i));
+      compute_.kernels.swiglu(gate.row(i), up.row(i), width, shape_.swiglu_limit,
+                              shape_.weigh_output ? 1.0f : pairs[first + i].weight, gate.row(i));
     });
+    MatrixView<float> apart;
+    if (shape_.weigh_output) {
+      apart = compute_.arena.matrix(count, y_.cols);
+      for (std::int64_t i = 0; i < count; ++i) outputs[i] = apart.row(i);
+    }
     const PreparedRows hidden =
         prepare_rows(compute_, segments.front().expert->w2.kind, x_.arithmetic, shape_.quantizer, gate);
     for (std::int64_t s = 0; s < n; ++s) {
       const Segment& segment = segments[static_cast<std::size_t>(s)];
       const std::int64_t at = segment.begin - first;
-      new (products + s)
-          Product{segment.expert->w2, hidden.slice(at, segment.end - segment.begin), outputs + at, true};
+      new (products + s) Product{segment.expert->w2, hidden.slice(at, segment.end - segment.begin),
+                                 outputs + at, !shape_.weigh_output};
     }
     run_products(compute_, {products, static_cast<std::size_t>(n)});
+    if (shape_.weigh_output) add_weighed(pairs + first, apart);
   }
 
  private:
+  // Cut by channels, so that every token's experts are added in order.
+  void add_weighed(const Pair* pairs, MatrixView<const float> outputs) {
+    compute_.pool.split(y_.cols, 64, [&](WorkRange range, int) {
+      for (std::int64_t i = 0; i < outputs.rows; ++i)
+        compute_.kernels.axpy(pairs[i].weight, outputs.row(i) + range.begin, range.size(),
+                              y_.row(pairs[i].token) + range.begin);
+    });
+  }
+
   Compute& compute_;
   const ExpertShape& shape_;
   const PreparedRows& x_;
@@ -114,20 +131,23 @@ void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertW
     const PreparedRows prepared = prepare_rows(compute, experts[0].w1.kind, arithmetic, shape.quantizer, x);
     const PairList list(compute.arena, experts, routing);
     ExpertStage stage(compute, shape, prepared, y);
+    const std::int64_t most = shape.weigh_output ? kWeighedPairs : kPairs;
     for (std::int64_t s = 0; s < list.segment_count;) {
       std::int64_t last = s + 1;
-      while (last < list.segment_count && list.segments[last].end - list.segments[s].begin <= kPairs) ++last;
+      while (last < list.segment_count && list.segments[last].end - list.segments[s].begin <= most) ++last;
       stage.run(list.pairs, {list.segments + s, static_cast<std::size_t>(last - s)});
       s = last;
     }
   }
   const PartScope part(compute.profile, StepPart::kSharedExperts);
+  ExpertShape unweighed = shape;
+  unweighed.weigh_output = false;
   for (const ExpertWeights& expert : shared) {
     const PreparedRows prepared = prepare_rows(compute, expert.w1.kind, arithmetic, shape.quantizer, x);
     Pair* pairs = compute.arena.array<Pair>(x.rows);
     for (std::int64_t r = 0; r < x.rows; ++r) pairs[r] = {static_cast<std::int32_t>(r), 1.0f};
     const Segment all{&expert, 0, x.rows};
-    ExpertStage(compute, shape, prepared, y).run(pairs, {&all, 1});
+    ExpertStage(compute, unweighed, prepared, y).run(pairs, {&all, 1});
   }
 }
 

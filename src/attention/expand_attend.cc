@@ -1,0 +1,242 @@
+#include "attention/expand_attend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "attention/dense_attend.h"
+#include "attention/gather_attend.h"
+#include "attention/softmax_state.h"
+#include "kernels/linear.h"
+
+namespace seekline {
+namespace {
+
+constexpr int kTokensPerTask = 64;
+// Expanded keys and values that are held at once; heads are worked on in groups that fit.
+constexpr std::int64_t kExpandedFloats = std::int64_t{1} << 22;
+
+std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+struct Worker {
+  std::uint8_t* keys;
+  std::uint8_t* values;
+  std::uint8_t* queries;
+  const std::uint8_t** q;
+  int* valid;
+  std::uint8_t* scratch;
+  AttendState* part;
+  float* part_out;
+  float* key_rows;  // [kTileRows, nope + rope]
+  RowRef* refs;     // [kTileRows]
+};
+
+// One split of a block's rows for some heads: what the tasks of a stage read.
+struct Expanded {
+  std::int64_t first_row;  // in the block's list
+  int rows;
+  int first_head, heads;
+  MatrixView<float> pairs;   // [rows, heads * (nope + value)]
+  MatrixView<float> rotary;  // [rows, rope]
+};
+
+class ExpandAttention {
+ public:
+  ExpandAttention(Compute& compute, const LatentHeads& heads, float scale, const RowFormat& format,
+                  MatrixView<const float> q, MatrixView<float> out)
+      : compute_(compute),
+        heads_(heads),
+        scale_(scale),
+        format_(format),
+        q_(q),
+        out_(out),
+        arithmetic_(compute.settings.arithmetic),
+        query_bytes_(align64(compute.kernels.query_bytes(arithmetic_, heads.key_width()))),
+        states_(compute.arena.array<AttendState>(q.rows * heads.heads)) {
+    make_workers();
+    for (std::int64_t t = 0; t < q.rows; ++t)
+      for (int h = 0; h < heads.heads; ++h)
+        new (&state(t, h))
+            AttendState(start_softmax(out.row(t) + std::int64_t{h} * heads.value, heads.value));
+  }
+
+  void run(const ExpandBlock& block) {
+    for (std::int64_t first = 0; first < block.count; first += kSplitRows) {
+      Arena::Scope scope(compute_.arena);
+      const std::int64_t rows = std::min(kSplitRows, block.count - first);
+      const MatrixView<float> latents = compute_.arena.matrix(rows, heads_.latent);
+      const MatrixView<float> rotary = compute_.arena.matrix(rows, heads_.rope);
+      decode(block.rows + first, latents, rotary);
+      const PreparedRows prepared =
+          prepare_rows(compute_, heads_.kv_b.kind, arithmetic_, BlockQuantizer::kNone, latents);
+      const int together = static_cast<int>(
+          std::clamp<std::int64_t>(kExpandedFloats / (rows * heads_.head_rows()), 1, heads_.heads));
+      for (int head = 0; head < heads_.heads; head += together) {
+        Arena::Scope heads_scope(compute_.arena);
+        const int count = std::min(together, heads_.heads - head);
+        attend(block, {first, static_cast<int>(rows), head, count, expand(prepared, head, count), rotary});
+      }
+    }
+    compute_.pool.split(block.tokens * heads_.heads, 16, [&](WorkRange range, int) {
+      for (std::int64_t i = range.begin; i < range.end; ++i)
+        finish_softmax(compute_.kernels,
+                       state(block.first_token + i / heads_.heads, static_cast<int>(i % heads_.heads)),
+                       nullptr, heads_.value);
+    });
+  }
+
+ private:
+  AttendState& state(std::int64_t token, int head) const { return states_[token * heads_.heads + head]; }
+
+  void make_workers() {
+    const Kernels& k = compute_.kernels;
+    Arena& arena = compute_.arena;
+    workers_ = arena.array<Worker>(compute_.pool.size());
+    for (int w = 0; w < compute_.pool.size(); ++w) {
+      Worker& worker = workers_[w];
+      worker.keys = arena.bytes(k.tile_bytes(arithmetic_, heads_.key_width()));
+      worker.values = arena.bytes(k.tile_bytes(arithmetic_, heads_.value));
+      worker.queries = arena.bytes(query_bytes_ * kTokensPerTask);
+      worker.q = arena.array<const std::uint8_t*>(kTokensPerTask);
+      worker.valid = arena.array<int>(kTokensPerTask);
+      worker.scratch = arena.bytes(k.attend_scratch_bytes(kTokensPerTask));
+      worker.part = arena.array<AttendState>(kTokensPerTask);
+      worker.part_out = arena.array<float>(std::int64_t{kTokensPerTask} * heads_.value);
+      worker.key_rows = arena.array<float>(std::int64_t{kTileRows} * heads_.key_width());
+      worker.refs = arena.array<RowRef>(kTileRows);
+    }
+  }
+
+  void decode(const RowRef* rows, MatrixView<float> latents, MatrixView<float> rotary) const {
+    Arena::Scope scope(compute_.arena);
+    MatrixView<float> whole = compute_.arena.matrix(compute_.pool.size(), heads_.latent_width());
+    compute_.pool.split(latents.rows, 16, [&](WorkRange range, int worker) {
+      float* row = whole.row(worker);
+      for (std::int64_t r = range.begin; r < range.end; ++r) {
+        compute_.kernels.decode_row(format_, rows[r].data, rows[r].scale, row);
+        std::copy_n(row, heads_.latent, latents.row(r));
+        std::copy_n(row + heads_.latent, heads_.rope, rotary.row(r));
+      }
+    });
+  }
+
+  // kv_b's rows of `count` heads times all latents of the split. A product writes y[row of the weight]: the
+  // first head's rows begin that far above the output, so that much room lies in front of it.
+  MatrixView<float> expand(const PreparedRows& latents, int head, int count) const {
+    const Kernels& k = compute_.kernels;
+    const std::int64_t first = head * heads_.head_rows(), width = count * heads_.head_rows();
+    const MatrixView<float> out(compute_.arena.array<float>(first + latents.count * width) + first,
+                                latents.count, width);
+    float** y = compute_.arena.array<float*>(latents.count);
+    for (std::int64_t r = 0; r < latents.count; ++r) y[r] = out.row(r) - first;
+    const std::int64_t scratch_bytes = align64(k.matmul_scratch_bytes(heads_.latent));
+    std::uint8_t* scratch = compute_.arena.bytes(scratch_bytes * compute_.pool.size());
+    compute_.pool.split(width, 16, [&](WorkRange range, int worker) {
+      Matmul m;
+      m.w = heads_.kv_b;
+      m.arithmetic = arithmetic_;
+      m.row_begin = first + range.begin;
+      m.row_end = first + range.end;
+      m.x = latents.rows;
+      m.y = y;
+      m.tokens = latents.count;
+      m.scratch = scratch + scratch_bytes * worker;
+      k.matmul(m);
+    });
+    return out;
+  }
+
+  // Every (64 tokens, head) over the rows of the split, added to the states.
+  void attend(const ExpandBlock& block, const Expanded& e) const {
+    const std::int64_t token_tasks = (block.tokens + kTokensPerTask - 1) / kTokensPerTask;
+    const std::int64_t tasks = token_tasks * e.heads;
+    compute_.pool.run([&](int w) {
+      // Later tokens see more rows: dealt out in turn.
+      for (std::int64_t i = w; i < tasks; i += compute_.pool.size()) {
+        const std::int64_t first = i / e.heads * kTokensPerTask;
+        attend_task(block, e, first,
+                    static_cast<int>(std::min<std::int64_t>(kTokensPerTask, block.tokens - first)),
+                    static_cast<int>(i % e.heads), workers_[w]);
+      }
+    });
+  }
+
+  void attend_task(const ExpandBlock& block, const Expanded& e, std::int64_t first_token, int tokens,
+                   int head, const Worker& w) const {
+    const Kernels& k = compute_.kernels;
+    const int whole_head = e.first_head + head;
+    for (int t = 0; t < tokens; ++t) {
+      w.q[t] = w.queries + t * query_bytes_;
+      k.prepare_query(
+          arithmetic_,
+          q_.row(block.first_token + first_token + t) + std::int64_t{whole_head} * heads_.key_width(),
+          heads_.key_width(), w.queries + t * query_bytes_);
+      new (w.part + t) AttendState(start_softmax(w.part_out + std::int64_t{t} * heads_.value, heads_.value));
+    }
+    AttendTile tile;
+    tile.arithmetic = arithmetic_;
+    tile.keys = w.keys;
+    tile.values = w.values;
+    tile.key_width = heads_.key_width();
+    tile.value_width = heads_.value;
+    tile.scale = scale_;
+    tile.queries = tokens;
+    tile.q = w.q;
+    tile.valid = w.valid;
+    tile.states = w.part;
+    tile.scratch = w.scratch;
+    for (int row = 0; row < e.rows; row += kTileRows) {
+      bool seen = false;
+      for (int t = 0; t < tokens; ++t) {
+        const std::int64_t visible = std::min(block.count, block.first_visible + first_token + t);
+        w.valid[t] = static_cast<int>(
+            std::clamp<std::int64_t>(visible - e.first_row - row, 0, std::min(kTileRows, e.rows - row)));
+        seen |= w.valid[t] > 0;
+      }
+      if (!seen) break;
+      load_tile(e, row, std::min(kTileRows, e.rows - row), head, w);
+      k.attend(tile);
+    }
+    for (int t = 0; t < tokens; ++t)
+      merge_softmax(k, state(block.first_token + first_token + t, whole_head), w.part[t], heads_.value);
+  }
+
+  void load_tile(const Expanded& e, int first, int rows, int head, const Worker& w) const {
+    const RowFormat key{RowKind::kF32, heads_.key_width()}, value{RowKind::kF32, heads_.value};
+    for (int r = 0; r < rows; ++r) {
+      float* to = w.key_rows + std::int64_t{r} * heads_.key_width();
+      std::copy_n(e.pairs.row(first + r) + head * heads_.head_rows(), heads_.nope, to);
+      std::copy_n(e.rotary.row(first + r), heads_.rope, to + heads_.nope);
+      w.refs[r] = {reinterpret_cast<const std::uint8_t*>(to), nullptr};
+    }
+    compute_.kernels.load_keys(key, arithmetic_, w.refs, rows, 0, heads_.key_width(), w.keys);
+    for (int r = 0; r < rows; ++r) {
+      const float* from = e.pairs.row(first + r) + head * heads_.head_rows() + heads_.nope;
+      w.refs[r] = {reinterpret_cast<const std::uint8_t*>(from), nullptr};
+    }
+    compute_.kernels.load_values(value, arithmetic_, w.refs, rows, 0, heads_.value, w.values);
+  }
+
+  Compute& compute_;
+  const LatentHeads& heads_;
+  const float scale_;
+  const RowFormat& format_;
+  const MatrixView<const float> q_;
+  const MatrixView<float> out_;
+  const Arithmetic arithmetic_;
+  const std::int64_t query_bytes_;
+  AttendState* states_;
+  Worker* workers_ = nullptr;
+};
+
+}  // namespace
+
+void expand_attend(Compute& compute, const LatentHeads& heads, float scale, const RowFormat& format,
+                   std::span<const ExpandBlock> blocks, MatrixView<const float> q, MatrixView<float> out) {
+  Arena::Scope scope(compute.arena);
+  const PartScope part(compute.profile, StepPart::kCacheReads);
+  ExpandAttention attention(compute, heads, scale, format, q, out);
+  for (const ExpandBlock& block : blocks) attention.run(block);
+}
+
+}  // namespace seekline
