@@ -14,13 +14,14 @@ struct Mode {
 constexpr Mode kExact{"exact", {Activations::kReference, Rows::kDeployed, Arithmetic::kF32}};
 constexpr Mode kPlain{"plain", {Activations::kPlain, Rows::kDeployed, Arithmetic::kF32}};
 constexpr Mode kPlainF32Rows{"plain", {Activations::kPlain, Rows::kF32, Arithmetic::kF32}};
+constexpr Mode kPure{"pure", {Activations::kPlain, Rows::kF32, Arithmetic::kF32}};
 constexpr Mode kBF16Rows{"bf16rows", {Activations::kPlain, Rows::kDeployed, Arithmetic::kF32}};
 
 // A clean row may still differ where one of the engine's own values stands at a rounding, expert or selection
 // edge that the reference's runs passed on the other side. Then the same model with its f32 parameters moved
-// by one unit in the last place passes it on the other side too, sooner or later; a wrong formula does not.
-// Rows that stay away from the reference in all nudged evaluations fail.
-constexpr unsigned kNudges = 16;
+// by 1 to 64 units in the last place (relative 2^-23 to 2^-17) passes it on the other side too, sooner or
+// later; a wrong formula does not. Rows that stay away from the reference in all these evaluations fail.
+constexpr unsigned kNudges = 20, kNudgesPerStep = 4;
 
 class EdgeRows {
  public:
@@ -41,7 +42,8 @@ class EdgeRows {
  private:
   std::vector<float> nudged_logits(unsigned seed, const GoldenCase& c) {
     while (models_.size() <= seed) {
-      const NudgedModel nudged(model_folder(name_), static_cast<unsigned>(models_.size()) + 1);
+      const auto next = static_cast<unsigned>(models_.size());
+      const NudgedModel nudged(model_folder(name_), 1u << (next / kNudgesPerStep), next + 1);
       models_.push_back(open_folder(nudged.folder(), mode_.settings));  // mapped: the files may go
     }
     return all_logits(*models_[seed], c.tokens, {c.tokens.size()});
@@ -83,6 +85,9 @@ TEST(GoldenLogits, V41TinyLongExact) { check_model("v41-tiny-long", kExact); }
 TEST(GoldenLogits, V41TinyLongPlain) { check_model("v41-tiny-long", kPlain); }
 TEST(GoldenLogits, V41TinyMtpExactWithDraftStagesUnused) { check_model("v41-tiny-mtp", kExact); }
 TEST(GoldenLogits, V41TinyMtpPlain) { check_model("v41-tiny-mtp", kPlain); }
+TEST(GoldenLogits, V4TinyExact) { check_model("v4-tiny", kExact); }
+TEST(GoldenLogits, V4TinyPlain) { check_model("v4-tiny", kPlain); }
+TEST(GoldenLogits, V4TinyPure) { check_model("v4-tiny", kPure); }
 TEST(GoldenLogits, LlamaGqaF32Rows) { check_model("llama-gqa-tiny", kPlainF32Rows); }
 TEST(GoldenLogits, LlamaGqaBF16Rows) { check_model("llama-gqa-tiny", kBF16Rows); }
 TEST(GoldenLogits, LlamaMhaF32Rows) { check_model("llama-mha-tiny", kPlainF32Rows); }
@@ -126,6 +131,7 @@ void check_fast(const std::string& name) {
 }
 
 TEST(GoldenLogits, FastIsNoFurtherFromExactThanReleasedOnV41Tiny) { check_fast("v41-tiny"); }
+TEST(GoldenLogits, FastIsNoFurtherFromExactThanReleasedOnV4Tiny) { check_fast("v4-tiny"); }
 TEST(GoldenLogits, FastIsNoFurtherFromExactThanReleasedOnV41TinyLong) { check_fast("v41-tiny-long"); }
 
 }  // namespace

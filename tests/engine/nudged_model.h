@@ -17,8 +17,8 @@
 
 namespace seekline::golden {
 
-/// Each f32 value up, down or as it was, by chance; vectors stored as bf16 (norms) are widened first.
-inline void nudge(LiteTensor& tensor, std::mt19937& random) {
+/// Each f32 value by up to `units` up or down; vectors stored as bf16 (norms) are widened first.
+inline void nudge(LiteTensor& tensor, std::uint32_t units, std::mt19937& random) {
   std::vector<std::uint32_t> bits;
   if (tensor.dtype == "F32") {
     bits = tensor.as<std::uint32_t>();
@@ -29,15 +29,25 @@ inline void nudge(LiteTensor& tensor, std::mt19937& random) {
     return;
   }
   for (std::uint32_t& b : bits)
-    if ((b & 0x7fffffffu) != 0) b += static_cast<std::uint32_t>(random() % 3) - 1u;
+    if ((b & 0x7fffffffu) != 0) b += static_cast<std::uint32_t>(random() % (2 * units + 1)) - units;
   tensor.bytes.resize(bits.size() * sizeof(std::uint32_t));
   std::memcpy(tensor.bytes.data(), bits.data(), tensor.bytes.size());
+}
+
+/// RoPE bases by up to 2^-23 of themselves: less than the rounding of an f32 angle does at some tens of
+/// positions.
+inline void nudge_rope(nlohmann::json& config, std::mt19937& random) {
+  for (auto& [key, value] : config.items()) {
+    if (value.is_object()) nudge_rope(value, random);
+    if (key.ends_with("rope_theta") && value.is_number())
+      value = value.get<double>() * (1 + 0x1p-23 * (static_cast<double>(random()) * 0x1p-31 - 1));
+  }
 }
 
 /// Lives in the system's temporary folder for as long as the object.
 class NudgedModel {
  public:
-  NudgedModel(const std::string& source, unsigned seed) {
+  NudgedModel(const std::string& source, std::uint32_t units, unsigned seed) {
     namespace fs = std::filesystem;
     folder_ = fs::temp_directory_path() /
               ("seekline-nudged-" + std::to_string(getpid()) + "-" + std::to_string(seed));
@@ -45,14 +55,18 @@ class NudgedModel {
     fs::create_directories(folder_);
     for (const auto& entry : fs::directory_iterator(source)) {
       const std::string name = entry.path().filename();
-      if (name == "config.json" || name.starts_with("tokenizer")) fs::copy_file(entry.path(), folder_ / name);
+      if (name.starts_with("tokenizer")) fs::copy_file(entry.path(), folder_ / name);
     }
-    const SafetensorsLite model(source + "/model.safetensors");
     std::mt19937 random(seed);
+    std::ifstream config_file(source + "/config.json");
+    nlohmann::json config = nlohmann::json::parse(config_file);
+    nudge_rope(config, random);
+    std::ofstream(folder_ / "config.json") << config;
+    const SafetensorsLite model(source + "/model.safetensors");
     nlohmann::json header = nlohmann::json::object();
     std::vector<std::uint8_t> data;
     for (auto [name, tensor] : model.tensors()) {
-      nudge(tensor, random);
+      nudge(tensor, units, random);
       header[name] = {{"dtype", tensor.dtype},
                       {"shape", tensor.shape},
                       {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
