@@ -19,7 +19,7 @@ constexpr Mode kBF16Rows{"bf16rows", {Activations::kPlain, Rows::kDeployed, Arit
 
 // A clean row may still differ where one of the engine's own values stands at a rounding, expert or selection
 // edge that the reference's runs passed on the other side. Then the same model with its f32 parameters moved
-// by 1 to 64 units in the last place (relative 2^-23 to 2^-17) passes it on the other side too, sooner or
+// by 1 to 16 units in the last place (relative 2^-23 to 2^-19) passes it on the other side too, sooner or
 // later; a wrong formula does not. Rows that stay away from the reference in all these evaluations fail.
 constexpr unsigned kNudges = 20, kNudgesPerStep = 4;
 
