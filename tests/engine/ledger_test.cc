@@ -46,6 +46,8 @@ void check_decode(const std::string& name, Rows rows) {
 TEST(LedgerEqualsPlan, OnV41Tiny) { check_decode("v41-tiny", Rows::kDeployed); }
 TEST(LedgerEqualsPlan, OnV41TinyLong) { check_decode("v41-tiny-long", Rows::kDeployed); }
 TEST(LedgerEqualsPlan, OnV41TinyMtpWithBF16Rows) { check_decode("v41-tiny-mtp", Rows::kBF16); }
+TEST(LedgerEqualsPlan, OnV4Tiny) { check_decode("v4-tiny", Rows::kDeployed); }
+TEST(LedgerEqualsPlan, OnV4TinyWithF32Rows) { check_decode("v4-tiny", Rows::kF32); }
 TEST(LedgerEqualsPlan, OnLlamaGqa) { check_decode("llama-gqa-tiny", Rows::kDeployed); }
 TEST(LedgerEqualsPlan, OnLlamaMha) { check_decode("llama-mha-tiny", Rows::kDeployed); }
 

@@ -8,6 +8,7 @@ namespace {
 
 const std::vector<std::string>& models() {
   static const std::vector<std::string> names{"v41-tiny",       "v41-tiny-long",  "v41-tiny-mtp",
+                                              "v4-tiny",
                                               "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"};
   return names;
 }
