@@ -61,6 +61,7 @@ void inspect(const InspectOptions& o) {
              with_commas(static_cast<std::int64_t>(checkpoint.tensors().size())), with_commas(checkpoint.tensor_bytes()),
              human_bytes(static_cast<double>(checkpoint.tensor_bytes())), seconds);
   if (tokenizer) fmt::print("  tokenizer {} tokens\n", with_commas(tokenizer->size()));
+  for (const std::string& note : network->notes()) fmt::print("  {}\n", note);
   print_dtypes(checkpoint);
   print_parts(*network);
   fmt::print("\n{}", plan_text(network->plan(), std::min(o.context, network->max_context()), true));

@@ -1,6 +1,8 @@
-// A forward is a flat list of tokens in runs: prefill, chunk, decode, many sequences and replay differ in data only.
+// A forward is a flat list of tokens in runs: prefill, chunk, decode, many sequences and replay differ in
+// data only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -24,9 +26,14 @@ struct Run {
 /// The part of a run that a layer works on.
 struct FlatRun {
   SequenceCache* cache = nullptr;
-  std::int64_t begin = 0, count = 0;      ///< rows of the flat batch
+  std::int64_t begin = 0, count = 0;  ///< rows of the flat batch
   std::int64_t first_position = 0;
   std::int64_t window_floor = 0, write_floor = 0;
+
+  /// Rows that it writes to a growing store with a row for every token: those at and above the write floor.
+  std::int64_t rows_written() const {
+    return std::max<std::int64_t>(0, first_position + count - std::max(first_position, write_floor));
+  }
 };
 
 /// The flat view of a batch: row r is token `position[r]` of sequence runs[run_of[r]].
@@ -39,7 +46,8 @@ struct TokenBatch {
   const FlatRun& run(std::int64_t row) const { return runs[static_cast<std::size_t>(run_of[row])]; }
 };
 
-/// Views of all tokens, and of those that the decoder part runs on. They live in the arena scope of the caller.
+/// Views of all tokens, and of those that the decoder part runs on. They live in the arena scope of the
+/// caller.
 TokenBatch flatten(Arena& arena, std::span<const Run> runs);
 TokenBatch flatten_decoder(Arena& arena, std::span<const Run> runs);
 

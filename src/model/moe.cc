@@ -139,7 +139,7 @@ void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertW
       s = last;
     }
   }
-  const PartScope part(compute.profile, StepPart::kSharedExperts);
+  const PartScope part(compute.profile, shape.shared_part);
   ExpertShape unweighed = shape;
   unweighed.weigh_output = false;
   for (const ExpertWeights& expert : shared) {

@@ -12,6 +12,7 @@ namespace seekline {
 struct ExpertShape {
   BlockQuantizer quantizer = BlockQuantizer::kNone;  ///< of the inputs of w1, w3 and w2
   float swiglu_limit = 0;                            ///< <= 0: no clamp
+  StepPart shared_part = StepPart::kSharedExperts;   ///< what the time of the shared experts is charged to
   bool weigh_output = false;  ///< V2, V3: the routing weight multiplies what w2 gives, not what it takes
 };
 

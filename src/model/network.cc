@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/config_reader.h"
+#include "model/deepseek_mla.h"
 #include "model/deepseek_mla_plan.h"
 #include "model/deepseek_v4.h"
 #include "model/deepseek_v41.h"
@@ -24,9 +25,11 @@ std::string model_type_of(const nlohmann::json& config, const std::string& subje
 }
 
 [[noreturn]] void refuse(const std::string& type, const std::string& subject) {
-  throw Error(ErrorCode::kUnsupported, fmt::format("{}: model_type \"{}\" is not a family this engine runs "
-                                                   "(it runs deepseek_v41, deepseek_v4 and llama)",
-                                                   subject, type));
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("{}: model_type \"{}\" is not a family this engine runs "
+                          "(it runs deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, "
+                          "deepseek_v41 and llama)",
+                          subject, type));
 }
 
 bool is_mla(const std::string& type) {
@@ -51,6 +54,7 @@ std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokeni
   check_rows(type, settings.rows);
   if (type == "deepseek_v41") return load_deepseek_v41(checkpoint, config, tokenizer, settings);
   if (type == "deepseek_v4") return load_deepseek_v4(checkpoint, config, settings);
+  if (is_mla(type)) return load_deepseek_mla(checkpoint, config, settings);
   if (type == "llama") return load_llama(checkpoint, config, settings);
   refuse(type, path);
 }

@@ -38,6 +38,8 @@ class Network {
   virtual std::vector<std::int64_t> eos_token_ids() const = 0;
   virtual std::int64_t bos_token_id() const = 0;  ///< -1: none
   virtual std::vector<WeightPart> parts() const = 0;
+  /// Lines for people: choices that were made for this model, and what they cost.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   const CachePlan& plan() const { return plan_; }
   const std::vector<WeightSet::Unused>& unused() const { return unused_; }
