@@ -1,7 +1,7 @@
 // The cache plan: the only description of what a model stores and reads.
 //
-// From this one table come what is allocated, what a layer appends and gathers, what `seekline plan` prints, what
-// the byte ledger is checked against, what is persisted and what a replay rebuilds (docs/cache-plan.md).
+// From this one table come what is allocated, what a layer appends and gathers, what `seekline plan` prints,
+// what the byte ledger is checked against, what is persisted and what a replay rebuilds (docs/cache-plan.md).
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,16 @@ enum class StoreKind : std::uint8_t {
 
 using StoreId = int;
 
-/// One store of one sequence. Growing stores gain a row for every `tokens_per_row` tokens; rings hold `ring_rows`.
+/// One store of one sequence. Growing stores gain a row for every `tokens_per_row` tokens; rings hold
+/// `ring_rows`.
 struct Store {
   StoreId id = 0;
   int owner_layer = 0;
   StoreKind kind = StoreKind::kMain;
   RowFormat row;
-  int tokens_per_row = 1;       ///< m; 1 for windows and tails
-  std::int64_t ring_rows = 0;   ///< 0: grows without bound
-  std::string name;             ///< such as "layer 14 index_key"
+  int tokens_per_row = 1;      ///< m; 1 for windows and tails
+  std::int64_t ring_rows = 0;  ///< 0: grows without bound
+  std::string name;            ///< such as "layer 14 index_key"
 
   bool growing() const { return ring_rows == 0; }
   /// Finished rows after `tokens` tokens; for rings, the rows that hold something.
@@ -51,6 +52,7 @@ struct Select {
   StoreId index = -1;
   int of_layer = -1;
   int pool_of = -1;
+  int heads = 0;  ///< of the indexer; for the accounting of work
 };
 
 enum class Part : std::uint8_t { kEncoder, kDecoder };
@@ -61,7 +63,9 @@ struct LayerPlan {
   std::vector<StoreId> writes;    ///< stores this layer appends to, windows and tails included
   Select select;
   Part part = Part::kEncoder;
-  bool makes_pool = false;        ///< publishes a pool of blocks for later layers (hierarchical indexer)
+  int heads = 0;  ///< query heads; each multiplies `key_width` channels of a row it reads, then `value_width`
+  int key_width = 0, value_width = 0;
+  bool makes_pool = false;  ///< publishes a pool of blocks for later layers (hierarchical indexer)
 };
 
 /// Bytes one generated token reads, by what is read.
@@ -71,10 +75,10 @@ struct Reads {
 };
 
 struct CachePlan {
-  std::string model;               ///< family and variant, for messages
-  std::vector<Store> stores;       ///< stores[i].id == i
+  std::string model;          ///< family and variant, for messages
+  std::vector<Store> stores;  ///< stores[i].id == i
   std::vector<LayerPlan> layers;
-  int window = 0;                  ///< w, 0 where the model has none
+  int window = 0;                            ///< w, 0 where the model has none
   int pool_blocks = 0, pool_block_rows = 0;  ///< hierarchical indexer; 0 = none
 
   /// Growth per token in a long context: growing stores only.

@@ -43,11 +43,19 @@ MlaPlan plan_mla(const MlaConfig& c, Rows rows) {
     MlaLayerStores& own = out.layers[static_cast<std::size_t>(layer)];
     own.main = add_store(plan, layer, StoreKind::kMain, main_row, 1, 0, "main");
     layer_plan.main = own.main;
+    layer_plan.heads = static_cast<int>(c.num_attention_heads);
+    layer_plan.key_width = main_row.width;
+    layer_plan.value_width = static_cast<int>(c.kv_lora_rank);
     layer_plan.select.how = Select::How::kAll;
     if (!c.has_indexer()) continue;
     own.index_key = add_store(plan, layer, StoreKind::kIndexKey,
                               format_of(c, rows, RowKind::kIndexFp8, c.index_head_dim, 0), 1, 0, "index_key");
-    layer_plan.select = {Select::How::kTopK, static_cast<int>(c.index_topk), own.index_key, -1, -1};
+    layer_plan.select = {Select::How::kTopK,
+                         static_cast<int>(c.index_topk),
+                         own.index_key,
+                         -1,
+                         -1,
+                         static_cast<int>(c.index_n_heads)};
   }
   return out;
 }

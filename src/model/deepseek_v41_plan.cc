@@ -30,6 +30,7 @@ Select select_of(const V41Config& c, std::int64_t layer, std::int64_t latest, St
     return select;
   }
   const bool pooled = c.candidate_source_layer_id >= 0 && layer > c.candidate_source_layer_id;
+  select.heads = static_cast<int>(c.index_n_heads);
   select.how = pooled ? Select::How::kPooledTopK : Select::How::kTopK;
   select.k = static_cast<int>(c.index_topk);
   select.index = index;
@@ -57,6 +58,8 @@ V41Plan plan_v41(const V41Config& c, Rows rows) {
     const int layer = static_cast<int>(l);
     LayerPlan& layer_plan = plan.layers[static_cast<std::size_t>(l)];
     V41LayerStores& stores = out.layers[static_cast<std::size_t>(l)];
+    layer_plan.heads = static_cast<int>(c.num_attention_heads);
+    layer_plan.key_width = layer_plan.value_width = static_cast<int>(c.head_dim);
     layer_plan.part = l >= decoder ? Part::kDecoder : Part::kEncoder;
     stores.window = add_store(plan, layer, StoreKind::kWindow, row_format(rows, RowKind::kV41Fp8, c.head_dim),
                               1, c.sliding_window, "window");

@@ -28,6 +28,7 @@ void add_compressed_stores(CachePlan& plan, V4LayerStores& stores, const V4Confi
   layer_plan.select.how = Select::How::kTopK;
   layer_plan.select.k = static_cast<int>(c.index_topk);
   layer_plan.select.index = stores.index_key;
+  layer_plan.select.heads = static_cast<int>(c.index_n_heads);
 }
 
 }  // namespace
@@ -49,7 +50,10 @@ V4Plan plan_v4(const V4Config& c, Rows rows) {
     stores.window = add_store(plan, layer, StoreKind::kWindow,
                               row_format(rows, RowKind::kV4Fp8, c.head_dim, c.qk_rope_head_dim), 1,
                               c.sliding_window, "window");
-    plan.layers[static_cast<std::size_t>(layer)].window = stores.window;
+    LayerPlan& layer_plan = plan.layers[static_cast<std::size_t>(layer)];
+    layer_plan.window = stores.window;
+    layer_plan.heads = static_cast<int>(c.num_attention_heads);
+    layer_plan.key_width = layer_plan.value_width = static_cast<int>(c.head_dim);
     if (c.compress_ratios[static_cast<std::size_t>(layer)] != 0)
       add_compressed_stores(plan, stores, c, layer, rows);
   }

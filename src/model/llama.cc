@@ -154,6 +154,8 @@ CachePlan plan_llama(const LlamaConfig& c, Rows rows) {
     LayerPlan layer_plan;
     layer_plan.main = layer;
     layer_plan.writes = {layer};
+    layer_plan.heads = static_cast<int>(c.num_attention_heads);
+    layer_plan.key_width = layer_plan.value_width = static_cast<int>(c.head_dim);
     layer_plan.select.how = Select::How::kAll;
     plan.layers.push_back(layer_plan);
   }
