@@ -69,8 +69,8 @@ struct AttendState {
 /// One tile of decoded rows and the queries that look at it.
 /// For each query i: s_j = scale * (q_i . key_j) for j < valid[i]; the softmax state moves on by the whole
 /// tile (rows at and beyond valid[i] count as weight 0). Queries with valid[i] <= 0 are left untouched.
-/// Order: score along k in the lane order of Matmul; max over the tile; out *= exp(old - new) once, then
-/// values are added in row order; the sum of weights likewise in one fixed lane order.
+/// Order: a score is one running sum along the channels (lanes are rows) or the level's `dot`; max over the
+/// tile; out *= exp(old - new) once, then values are added in row order; weights are summed in one lane order.
 struct AttendTile {
   Arithmetic arithmetic = Arithmetic::kF32;
   const std::uint8_t* keys = nullptr;    ///< made by load_keys

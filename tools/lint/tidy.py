@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""clang-tidy over the tree, in groups of files, each file once for its content.
+
+    tidy.py BUILD_FOLDER CACHE_FOLDER FILE..
+
+Most of what clang-tidy does with a file is to read its headers. So files of one target are pasted into one source, with
+their headers read once. Files that define a name in common are kept apart; a group that does not compile in one piece
+is checked file by file. A file that is clean leaves a stamp named by the hash of everything that counts for it (itself,
+what it includes, its compile command, .clang-tidy) and is not looked at again until one of these changes.
+
+Exit code 1 where a file is not clean.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+TIDY = "clang-tidy-14"
+GROUP_LINES = 2500  # of one group: more would leave a processor idle at the end
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
+DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(\d+): (warning|error): (.*)$")
+# Names that a file defines for itself: functions, types, constants, aliases, tests and macros that start a line.
+DEFINED = re.compile(
+    r"^(?:template <[^>]*>\s*)?(?:(?:class|struct|union|enum class|enum|namespace|using|#define) (\w+)"
+    r"|TEST\w*\((\w+, \w+)\)"
+    r"|\w[\w:<>,*& ]*?[*& ](\w+)(?: = |\{|\(|\[|;))", re.M)
+SHARED = {"seekline", "testing", "std", "namespace", "golden", "if", "for", "return", "SEEKLINE_SIMD"}
+
+
+def closure(path, folders, seen):
+    """`path` and the files of the project that it includes, directly or not."""
+    if path in seen:
+        return seen
+    seen.add(path)
+    for name in INCLUDE.findall(path.read_text()):
+        for folder in folders:
+            found = folder / name
+            if found.is_file():
+                closure(found, folders, seen)
+                break
+    return seen
+
+
+class Source:
+    def __init__(self, path, command, root, common):
+        self.path = path
+        words = shlex.split(command)
+        self.flags = [w for w in words[1:] if re.match(r"-(D|I|isystem|std=|m)", w)]
+        folders = [pathlib.Path(w[2:]) for w in self.flags if w.startswith("-I")]
+        self.text = path.read_text()
+        digest = hashlib.sha256(common)
+        digest.update(" ".join(self.flags).replace(str(root), "").encode())
+        for part in sorted(closure(path, folders, set())):
+            digest.update(str(part.relative_to(root)).encode() + b"\0" + part.read_bytes())
+        self.stamp = digest.hexdigest()[:32]
+        self.names = {next(filter(None, match)) for match in DEFINED.findall(self.text) if any(match)} - SHARED
+
+    def lines(self):
+        return self.text.count("\n")
+
+
+def groups_of(sources):
+    """Files with the same flags and no name in common, up to GROUP_LINES."""
+    groups = []
+    for source in sorted(sources, key=lambda s: -s.lines()):
+        for group in groups:
+            if (group[0].flags == source.flags and sum(s.lines() for s in group) + source.lines() <= GROUP_LINES
+                    and not any(s.names & source.names for s in group)):
+                group.append(source)
+                break
+        else:
+            groups.append([source])
+    return sorted(groups, key=lambda g: -sum(s.lines() for s in g))
+
+
+def tidy(path, flags):
+    """[(line, text)] of the diagnostics in `path`, and those of headers as (0, text)."""
+    run = subprocess.run([TIDY, "--quiet", str(path), "--", *flags, "-Wall", "-Wextra"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, errors="replace")
+    found = []
+    for line in run.stdout.splitlines():
+        match = DIAGNOSTIC.match(line)
+        if match and "NOLINT" not in line:
+            here = os.path.realpath(match[1]) == os.path.realpath(path)
+            found.append((int(match[2]) if here else 0, f"{match[4]}: {match[5]}" if here else line))
+    if run.returncode != 0 and not found:
+        found.append((0, f"{path}: {TIDY} ended with {run.returncode}: {run.stderr.strip()[-400:]}"))
+    return found
+
+
+def check(group, number, cache):
+    """[(source, [message])] for every file of the group."""
+    if len(group) == 1:
+        source = group[0]
+        found = tidy(source.path, source.flags)
+        return [(source, [f"{source.path}:{line}: {text}" if line else text for line, text in found])]
+    pasted, starts, at = [], [], 1
+    for source in group:
+        starts.append(at)
+        pasted.append(source.text)
+        at += source.lines()
+    path = cache / f"group_{number}.cc"
+    path.write_text("".join(pasted))
+    found = tidy(path, group[0].flags)
+    path.unlink()
+    if not found:
+        return [(source, []) for source in group]
+    # Whether a file or its neighbours are to blame shows where each stands alone.
+    suspects, result = set(), []
+    for line, text in found:
+        if line == 0 or "clang-diagnostic" in text:
+            suspects = set(range(len(group)))
+        else:
+            suspects.add(max(i for i, start in enumerate(starts) if start <= line))
+    for i, source in enumerate(group):
+        result += check([source], number, cache) if i in suspects else [(source, [])]
+    return result
+
+
+def main():
+    build, cache = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    root = pathlib.Path.cwd().resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    commands = {pathlib.Path(entry["file"]).resolve(): entry["command"]
+                for entry in json.loads((build / "compile_commands.json").read_text())}
+    version = subprocess.run([TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    common = version + (root / ".clang-tidy").read_bytes() + pathlib.Path(__file__).read_bytes()
+    sources, failed = [], 0
+    for name in sys.argv[3:]:
+        path = (root / name).resolve()
+        if path not in commands:
+            print(f"{name}: no target compiles this file", file=sys.stderr)
+            failed += 1
+            continue
+        sources.append(Source(path, commands[path], root, common))
+    stale = [source for source in sources if not (cache / source.stamp).exists()]
+    groups = groups_of(stale)
+    print(f"clang-tidy: {len(stale)} of {len(sources)} files have changed, {len(groups)} groups", file=sys.stderr)
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        done = [pool.submit(check, group, number, cache) for number, group in enumerate(groups)]
+        for future in concurrent.futures.as_completed(done):
+            for source, messages in future.result():
+                if messages:
+                    failed += 1
+                    print("\n".join(dict.fromkeys(messages)).replace(f"{root}/", ""), flush=True)
+                else:
+                    (cache / source.stamp).touch()
+    current = {source.stamp for source in sources}
+    for stamp in cache.iterdir():  # of contents that are gone
+        if stamp.name not in current and not stamp.name.startswith("group_"):
+            stamp.unlink()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
