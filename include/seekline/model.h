@@ -11,6 +11,7 @@
 
 #include "seekline/cache_plan.h"
 #include "seekline/error.h"
+#include "seekline/reuse.h"
 #include "seekline/settings.h"
 
 namespace seekline {
@@ -27,6 +28,7 @@ struct ModelOptions {
   std::int64_t batch_tokens = 512;     ///< tokens of one forward at most; longer inputs are cut into chunks
   std::int64_t context = 0;            ///< tokens of a sequence at most; 0: what the model was made for
   std::int64_t cache_limit_bytes = 0;  ///< memory of all cache pages at most; 0: no limit
+  DecoderMode decoder = DecoderMode::kCed;  ///< of sessions; models without a decoder part do not mind
 };
 
 /// Weights stay mapped and are used in place. Thread-safe; forwards of all sessions take turns.

@@ -44,8 +44,33 @@ void SequenceCache::reserve(std::int64_t tokens) {
 
 void SequenceCache::advance(std::int64_t first, std::span<const std::int32_t> ids) {
   SEEKLINE_CHECK(first <= length(), "a run starts beyond the end of its sequence");
-  tokens_.resize(static_cast<std::size_t>(first));
-  tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+  const auto known = static_cast<std::size_t>(std::min<std::int64_t>(length() - first, std::ssize(ids)));
+  SEEKLINE_CHECK(std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(known), tokens_.begin() + first),
+                 "a replay computes the tokens that are there");
+  tokens_.insert(tokens_.end(), ids.begin() + static_cast<std::ptrdiff_t>(known), ids.end());
+}
+
+void SequenceCache::truncate(std::int64_t tokens) {
+  SEEKLINE_CHECK(tokens >= 0 && tokens <= length(), "a sequence is cut inside its tokens");
+  tokens_.resize(static_cast<std::size_t>(tokens));
+  const auto pages = static_cast<std::size_t>((tokens + kPageTokens - 1) / kPageTokens);
+  for (Slot& slot : slots_)
+    if (slot.pages.size() > pages) slot.pages.resize(pages);
+}
+
+SequenceCache SequenceCache::fork(std::int64_t tokens) const {
+  SEEKLINE_CHECK(tokens >= 0 && tokens <= length(), "a sequence is forked inside its tokens");
+  SequenceCache copy(*pool_);
+  copy.tokens_.assign(tokens_.begin(), tokens_.begin() + tokens);
+  const auto pages = (tokens + kPageTokens - 1) / kPageTokens;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].ring_rows == 0) {
+      copy.slots_[i].pages.assign(slots_[i].pages.begin(), slots_[i].pages.begin() + pages);
+    } else {
+      std::memcpy(copy.slots_[i].ring.data(), slots_[i].ring.data(), slots_[i].ring.bytes());
+    }
+  }
+  return copy;
 }
 
 RowRef SequenceCache::row(StoreId store, std::int64_t index) const {

@@ -41,8 +41,14 @@ class SequenceCache {
   /// Makes room for the rows of `tokens` tokens and takes private copies of shared pages that rows from token
   /// length() on would touch. Throws Error(kLimit) and leaves the cache as it was.
   void reserve(std::int64_t tokens);
-  /// A forward over tokens [first, first + ids.size()) is done: the history now ends with them.
+  /// A forward over tokens [first, first + ids.size()) is done. Those that are new join the history; those that were
+  /// there (a replay) must be the same.
   void advance(std::int64_t first, std::span<const std::int32_t> ids);
+  /// Forgets the tokens from `tokens` on, with their pages. Rings keep what they hold.
+  void truncate(std::int64_t tokens);
+  /// A second timeline that shares the rows of the first `tokens` tokens and has a copy of the rings. Shared pages are
+  /// copied by whoever writes to them first.
+  SequenceCache fork(std::int64_t tokens) const;
 
   // Growing stores.
   RowRef row(StoreId store, std::int64_t index) const;

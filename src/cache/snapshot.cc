@@ -45,11 +45,15 @@ std::int64_t snapshot_bytes(const CachePlan& plan, SnapshotPart part, std::int64
 }
 
 Snapshot take_snapshot(const SequenceCache& cache, SnapshotPart part) {
-  Snapshot snapshot{part, cache.length(), {}};
-  snapshot.bytes.resize(static_cast<std::size_t>(snapshot_bytes(cache.plan(), part, cache.length())));
+  return take_snapshot(cache, part, cache.length());
+}
+
+Snapshot take_snapshot(const SequenceCache& cache, SnapshotPart part, std::int64_t position) {
+  Snapshot snapshot{part, position, {}};
+  snapshot.bytes.resize(static_cast<std::size_t>(snapshot_bytes(cache.plan(), part, position)));
   std::uint8_t* out = snapshot.bytes.data();
   for (const StoreId id : snapshot_stores(cache.plan(), part)) {
-    const RingRows rows(store_of(cache.plan(), id), cache.length());
+    const RingRows rows(store_of(cache.plan(), id), position);
     for (std::int64_t i = 0; i < rows.count; ++i) {
       const RowRef from = cache.ring_row(id, rows.first + i);
       std::memcpy(out + rows.data_at(i), from.data, static_cast<std::size_t>(rows.data_bytes));

@@ -32,9 +32,11 @@ struct Snapshot {
   std::vector<std::uint8_t> bytes;
 };
 
-/// The rings of `cache` at its length. Rings hold the newest positions only, so there is no snapshot of an
-/// earlier one.
+/// The rings of `cache` at its length, or at `position`: where the forward ended that wrote them last (a
+/// replay may end before the cache's length). Rings hold the newest positions only, so there is no snapshot
+/// of an earlier one.
 Snapshot take_snapshot(const SequenceCache& cache, SnapshotPart part);
+Snapshot take_snapshot(const SequenceCache& cache, SnapshotPart part, std::int64_t position);
 
 /// Puts the rows back at their positions; rings that the snapshot does not hold stay as they are. The growing
 /// stores and the tokens of `cache` are not touched: the caller has them, or restores them beside it. `bytes`

@@ -53,7 +53,7 @@ Generated generate(Session& session, const GenerateOptions& options,
       out.reason = FinishReason::kContext;
       break;
     }
-    session.append({&token, 1});
+    session.extend(token);
   }
   std::string rest = stops.push(decoder.flush());
   rest += stops.flush();

@@ -136,7 +136,7 @@ void DeepseekV41::forward(Compute& compute, std::span<const Run> runs, MatrixVie
   Arena::Scope scope(compute.arena);
   Flow flow = start(compute, runs, taps);
   const int layers = static_cast<int>(config_.num_hidden_layers);
-  for (int layer = 0; layer < layers; ++layer) run_layer(compute, layer, flow);
+  for (int layer = 0; layer < layers && flow.batch.count > 0; ++layer) run_layer(compute, layer, flow);
   tap(flow, "stream", layers, flow.h);
   tap(flow, "pre", layers, flow.pre);
   const PartScope part(compute.profile, StepPart::kHead);
@@ -182,6 +182,7 @@ void DeepseekV41::run_layer(Compute& compute, int layer, Flow& flow) const {
   collapse_and_norm(compute, streams_, flow.h, flow.pre, w.attn_norm, x);
   if (config_.is_kv_source(layer)) store_latents(compute, layer, flow, x);
   if (layer == plan_.first_decoder_layer()) enter_decoder(flow, mix, x);
+  if (flow.batch.count == 0) return;  // no token of these runs goes through the decoder part
   MatrixView<float> y = compute.arena.matrix(flow.batch.count, config_.hidden_size);
   attention(compute, layer, flow, x, y);
   mix_streams(compute, streams_, mix, y, flow.h);
