@@ -34,8 +34,8 @@ struct ModelOptions {
 /// Weights stay mapped and are used in place. Thread-safe; forwards of all sessions take turns.
 class Model {
  public:
-  /// `folder` is a checkpoint as released: config.json, safetensors, tokenizer.json (may be absent where the family
-  /// does not need it; text functions then throw). Throws Error with everything that is wrong.
+  /// `folder` is a checkpoint as released: config.json, safetensors, tokenizer.json (may be absent where the
+  /// family does not need it; text functions then throw). Throws Error with everything that is wrong.
   static std::shared_ptr<Model> open(const std::filesystem::path& folder, const ModelOptions& options = {});
   ~Model();
 

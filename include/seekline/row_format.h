@@ -21,9 +21,10 @@ enum class RowKind : std::uint8_t {
 /// (P x scale_bytes). Widths that a kind cannot hold are refused by `check_row_format` (formats/rows.h).
 struct RowFormat {
   RowKind kind = RowKind::kF32;
-  int width = 0;             ///< values in a row, tail included
-  int tail = 0;              ///< last channels kept as bf16 (kMlaFp8, kV4Fp8); 0 elsewhere
-  bool pow2_scales = false;  ///< kMlaFp8, kIndexFp8: f32 scales rounded up to powers of two (`scale_fmt: ue8m0`)
+  int width = 0;  ///< values in a row, tail included
+  int tail = 0;   ///< last channels kept as bf16 (kMlaFp8, kV4Fp8); 0 elsewhere
+  bool pow2_scales =
+      false;  ///< kMlaFp8, kIndexFp8: f32 scales rounded up to powers of two (`scale_fmt: ue8m0`)
 
   std::int64_t data_bytes() const;
   std::int64_t scale_bytes() const;

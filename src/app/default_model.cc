@@ -34,14 +34,17 @@ std::string folder_from_tool(const std::filesystem::path& tool) {
   close(ends[1]);
   std::string out;
   char piece[4096];
-  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) out.append(piece, static_cast<std::size_t>(n));
+  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;)
+    out.append(piece, static_cast<std::size_t>(n));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    throw Error(ErrorCode::kNotFound, "python3 is needed to fetch the default model; install it, or give --model");
+    throw Error(ErrorCode::kNotFound,
+                "python3 is needed to fetch the default model; install it, or give --model");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw Error(ErrorCode::kIo, "the default model could not be fetched (see above); give --model to use another");
+    throw Error(ErrorCode::kIo,
+                "the default model could not be fetched (see above); give --model to use another");
   while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
   return out;
 }

@@ -36,14 +36,14 @@ void print_parts(const Network& network) {
   fmt::print("\n  {:<22} {:>10} {:>20} {:>20}\n", "part", "tensors", "bytes", "bytes per token");
   std::int64_t per_token = 0;
   for (const WeightPart& part : network.parts()) {
-    fmt::print("  {:<22} {:>10} {:>20} {:>20}\n", part.name, with_commas(part.tensors), with_commas(part.bytes),
-               with_commas(part.bytes_per_token));
+    fmt::print("  {:<22} {:>10} {:>20} {:>20}\n", part.name, with_commas(part.tensors),
+               with_commas(part.bytes), with_commas(part.bytes_per_token));
     per_token += part.bytes_per_token;
   }
   fmt::print("  {:<22} {:>10} {:>20} {:>20}\n", "a decode step reads", "", "", with_commas(per_token));
   for (const WeightSet::Unused& u : network.unused())
-    fmt::print("  {:<22} {:>10} {:>20}   unused: {}\n", u.prefix + "*", with_commas(u.tensors), with_commas(u.bytes),
-               u.reason);
+    fmt::print("  {:<22} {:>10} {:>20}   unused: {}\n", u.prefix + "*", with_commas(u.tensors),
+               with_commas(u.bytes), u.reason);
 }
 
 void inspect(const InspectOptions& o) {
@@ -52,13 +52,15 @@ void inspect(const InspectOptions& o) {
   const Checkpoint checkpoint = Checkpoint::open(folder);
   std::unique_ptr<Tokenizer> tokenizer;
   const std::filesystem::path tokenizer_path = std::filesystem::path(folder) / "tokenizer.json";
-  if (std::filesystem::exists(tokenizer_path)) tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(tokenizer_path));
+  if (std::filesystem::exists(tokenizer_path))
+    tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(tokenizer_path));
   const std::unique_ptr<Network> network = load_network(checkpoint, tokenizer.get(), o.settings);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}\n  family    {}\n  geometry  {}\n  context   {} tokens\n", folder, network->family(),
              network->geometry(), with_commas(network->max_context()));
-  fmt::print("  files     {} with {} tensors, {} tensor bytes ({}); opened in {:.2f} s\n", checkpoint.files().size(),
-             with_commas(static_cast<std::int64_t>(checkpoint.tensors().size())), with_commas(checkpoint.tensor_bytes()),
+  fmt::print("  files     {} with {} tensors, {} tensor bytes ({}); opened in {:.2f} s\n",
+             checkpoint.files().size(), with_commas(static_cast<std::int64_t>(checkpoint.tensors().size())),
+             with_commas(checkpoint.tensor_bytes()),
              human_bytes(static_cast<double>(checkpoint.tensor_bytes())), seconds);
   if (tokenizer) fmt::print("  tokenizer {} tokens\n", with_commas(tokenizer->size()));
   for (const std::string& note : network->notes()) fmt::print("  {}\n", note);

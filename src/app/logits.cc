@@ -52,7 +52,8 @@ class CaseTaps final : public Taps {
       tap.floats.insert(tap.floats.end(), values.row(r), values.row(r) + values.cols);
     }
   }
-  void integers(const char* what, int layer, const TokenBatch& batch, MatrixView<const std::int64_t> values) override {
+  void integers(const char* what, int layer, const TokenBatch& batch,
+                MatrixView<const std::int64_t> values) override {
     for (std::int64_t r = 0; r < batch.count; ++r)
       at(what, layer, batch, r).lists.emplace_back(values.row(r), values.row(r) + values.cols);
   }
@@ -94,7 +95,8 @@ void forward_chunk(Model& model, const std::vector<RunningCase*>& running, bool 
     Run run;
     run.cache = c->cache.get();
     run.first_position = c->done;
-    run.tokens = std::span(c->source->tokens).subspan(static_cast<std::size_t>(c->done), static_cast<std::size_t>(n));
+    run.tokens =
+        std::span(c->source->tokens).subspan(static_cast<std::size_t>(c->done), static_cast<std::size_t>(n));
     run.wanted_logits = wanted.back();
     runs.push_back(run);
     now.push_back(c);
@@ -119,7 +121,8 @@ void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab) {
   for (auto& [name, tap] : c.taps) {
     const std::string full = c.source->id + "/" + name;
     if (tap.lists.empty()) {
-      writer.add(full, {static_cast<std::int64_t>(tap.floats.size()) / tap.shape[0], tap.shape[0]}, std::move(tap.floats));
+      writer.add(full, {static_cast<std::int64_t>(tap.floats.size()) / tap.shape[0], tap.shape[0]},
+                 std::move(tap.floats));
       continue;
     }
     std::size_t cols = static_cast<std::size_t>(tap.capacity);
@@ -130,7 +133,8 @@ void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab) {
       row.resize(cols, -1);
       values.insert(values.end(), row.begin(), row.end());
     }
-    writer.add(full, {static_cast<std::int64_t>(tap.lists.size()), static_cast<std::int64_t>(cols)}, std::move(values));
+    writer.add(full, {static_cast<std::int64_t>(tap.lists.size()), static_cast<std::int64_t>(cols)},
+               std::move(values));
   }
 }
 
@@ -186,8 +190,10 @@ void add_logits_command(CLI::App& app) {
   const auto o = std::make_shared<LogitsOptions>();
   CLI::App* command = app.add_subcommand("logits", "write the logits of given token lists as safetensors");
   command->add_option("--model", o->folder, "checkpoint folder")->required();
-  command->add_option("--cases", o->cases, "JSON: {\"cases\": [{\"id\": \"..\", \"tokens\": [..]}, ..]}")->required();
-  command->add_option("--out", o->out, "file to write: \"<id>/logits\" f32 [tokens, vocabulary] for every case")
+  command->add_option("--cases", o->cases, "JSON: {\"cases\": [{\"id\": \"..\", \"tokens\": [..]}, ..]}")
+      ->required();
+  command
+      ->add_option("--out", o->out, "file to write: \"<id>/logits\" f32 [tokens, vocabulary] for every case")
       ->required();
   command->add_flag("--batch", o->batch, "run all cases together, as sequences of common forwards");
   command->add_flag("--taps", o->taps, "write inner tensors as well: \"<id>/stream.3\", \"<id>/topk.2\", ..");

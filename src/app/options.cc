@@ -9,15 +9,19 @@ namespace seekline {
 void add_model_options(CLI::App& command, ModelOptions& o) {
   const std::map<std::string, Activations> activations{{"reference", Activations::kReference},
                                                        {"plain", Activations::kPlain}};
-  const std::map<std::string, Rows> rows{{"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}};
+  const std::map<std::string, Rows> rows{
+      {"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}};
   const std::map<std::string, Arithmetic> arithmetic{{"fast", Arithmetic::kFast}, {"f32", Arithmetic::kF32}};
-  command.add_option("--activations", o.settings.activations, "inputs of quantized layers: reference (as trained), plain")
+  command
+      .add_option("--activations", o.settings.activations,
+                  "inputs of quantized layers: reference (as trained), plain")
       ->transform(CLI::CheckedTransformer(activations).description(""))
       ->default_str("reference");
   command.add_option("--rows", o.settings.rows, "cache rows: deployed (the family's formats), bf16, f32")
       ->transform(CLI::CheckedTransformer(rows).description(""))
       ->default_str("deployed");
-  command.add_option("--arithmetic", o.settings.arithmetic, "fast (bf16 products, f32 sums), f32 (no rounding)")
+  command
+      .add_option("--arithmetic", o.settings.arithmetic, "fast (bf16 products, f32 sums), f32 (no rounding)")
       ->transform(CLI::CheckedTransformer(arithmetic).description(""))
       ->default_str("fast");
   command.add_option("--threads", o.threads, "threads; 0: one a processor")->capture_default_str();

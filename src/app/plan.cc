@@ -40,7 +40,8 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "what a model's cache stores and reads, by its cache plan");
   command->add_option("--model", o->folder, "checkpoint folder (only its config.json is read)");
   command->add_option("--preset", o->preset, "a released geometry, such as v41-flash");
-  command->add_option("--context", o->context, "tokens of context")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+  command->add_option("--context", o->context, "tokens of context")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->capture_default_str();
   command->add_option("--rows", o->rows, "deployed, bf16 or f32")
       ->check(CLI::IsMember({"deployed", "bf16", "f32"}))

@@ -10,11 +10,12 @@
 
 namespace seekline {
 
-/// Stored bytes, window bytes, reads per token at `context`, and one line a store and layer where `tables` is set.
+/// Stored bytes, window bytes, reads per token at `context`, and one line a store and layer where `tables` is
+/// set.
 std::string plan_text(const CachePlan& plan, std::int64_t context, bool tables);
 
-/// {"model", "stored_bytes_per_token", "window_bytes", "tail_bytes", "context", "reads": {"main", "window", "index_key",
-/// "total"}, "stores": [..], "layers": [..]}
+/// {"model", "stored_bytes_per_token", "window_bytes", "tail_bytes", "context", "reads": {"main", "window",
+/// "index_key", "total"}, "stores": [..], "layers": [..]}
 nlohmann::json plan_json(const CachePlan& plan, std::int64_t context);
 
 /// Such as "top-512 of layer 20 within pool of layer 20".

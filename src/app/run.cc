@@ -72,7 +72,8 @@ std::vector<std::int32_t> prompt_tokens(const RunOptions& o, const Model& model)
   } else {
     ids = tokenizer.encode(text, false);
     const std::int64_t bos = model.network().bos_token_id();
-    if (bos >= 0 && model.network().family() != "llama") ids.insert(ids.begin(), static_cast<std::int32_t>(bos));
+    if (bos >= 0 && model.network().family() != "llama")
+      ids.insert(ids.begin(), static_cast<std::int32_t>(bos));
   }
   if (ids.empty()) throw Error(ErrorCode::kUsage, "the prompt is empty, and there is nothing to continue");
   return ids;
@@ -82,7 +83,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double rate(std::size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+double rate(std::size_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
 
 void run(RunOptions& o) {
   if (o.folder.empty()) o.folder = default_model_folder();
@@ -112,9 +115,10 @@ void run(RunOptions& o) {
   });
   std::fputs("\n", stdout);
   std::fflush(stdout);
-  fmt::print(stderr, "prompt {} tokens ({:.1f}/s), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n", prompt.size(),
-             rate(prompt.size(), read_seconds), out.tokens.size(), rate(out.tokens.size(), seconds_since(begin)),
-             finish_reason_name(out.reason), with_commas(session.cache_bytes()));
+  fmt::print(stderr, "prompt {} tokens ({:.1f}/s), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n",
+             prompt.size(), rate(prompt.size(), read_seconds), out.tokens.size(),
+             rate(out.tokens.size(), seconds_since(begin)), finish_reason_name(out.reason),
+             with_commas(session.cache_bytes()));
   if (interrupted != 0) throw CLI::RuntimeError(kInterruptedExit);
 }
 
@@ -122,29 +126,34 @@ void add_sampling_options(CLI::App& command, GenerateOptions& o) {
   SamplingOptions& s = o.sampling;
   s.temperature = 0;
   o.max_tokens = 256;
-  command.add_option("--max-tokens", o.max_tokens, "tokens to generate at most; 0: until the context is full")
+  command
+      .add_option("--max-tokens", o.max_tokens, "tokens to generate at most; 0: until the context is full")
       ->check(CLI::NonNegativeNumber.description(""))
       ->capture_default_str();
   command.add_option("--temperature", s.temperature, "0: greedy")->capture_default_str();
   command.add_option("--top-k", s.top_k, "keep the k best; 0: all")->capture_default_str();
-  command.add_option("--top-p", s.top_p, "keep the best with this share of the probability")->capture_default_str();
+  command.add_option("--top-p", s.top_p, "keep the best with this share of the probability")
+      ->capture_default_str();
   command.add_option("--min-p", s.min_p, "keep tokens with this share of the best one's probability")
       ->capture_default_str();
   command.add_option("--repetition-penalty", s.repetition_penalty, "1: off")->capture_default_str();
   command.add_option("--presence-penalty", s.presence_penalty, "0: off")->capture_default_str();
   command.add_option("--frequency-penalty", s.frequency_penalty, "0: off")->capture_default_str();
   command.add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
-  command.add_option("--stop", o.stop, "end before this text (may be given several times)")->allow_extra_args(false);
+  command.add_option("--stop", o.stop, "end before this text (may be given several times)")
+      ->allow_extra_args(false);
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app) {
   const auto o = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "answer a prompt: text on stdout, one line of figures on stderr");
+  CLI::App* command =
+      app.add_subcommand("run", "answer a prompt: text on stdout, one line of figures on stderr");
   command->add_option("prompt", o->prompt, "the prompt; - reads it from standard input");
   command->add_option("--model", o->folder, "checkpoint folder; without it a small real model, fetched once");
-  command->add_option("--file", o->file, "read the prompt from a file; with a prompt, that follows the file's text");
+  command->add_option("--file", o->file,
+                      "read the prompt from a file; with a prompt, that follows the file's text");
   command->add_option("--system", o->system, "system message");
   command->add_flag("--raw", o->raw, "continue the text as it stands, without the model's chat form");
   add_sampling_options(*command, o->generate);

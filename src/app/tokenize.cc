@@ -52,7 +52,8 @@ void add_tokenize_command(CLI::App& app) {
   const auto o = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "text to token ids, or ids to text");
   command->add_option("text", o->text, "the text; - reads it from standard input");
-  command->add_option("--model", o->folder, "checkpoint folder with tokenizer.json; default: the default model");
+  command->add_option("--model", o->folder,
+                      "checkpoint folder with tokenizer.json; default: the default model");
   command->add_option("--file", o->file, "read the text from a file");
   command->add_option("--decode", o->decode, "ids to turn into text instead")->delimiter(',');
   command->add_flag("--special", o->special, "added tokens in the text become their ids");

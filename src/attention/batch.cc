@@ -12,8 +12,12 @@ TokenBatch flatten_from(Arena& arena, std::span<const Run> runs, bool decoder) {
     const Run& run = runs[r];
     const std::int64_t skipped = decoder ? run.decoder_from : 0;
     const std::int64_t tokens = static_cast<std::int64_t>(run.tokens.size()) - skipped;
-    new (flat + r) FlatRun{run.cache, count, tokens, run.first_position + skipped,
-                           decoder ? run.decoder_window_floor : run.window_floor, run.write_floor};
+    new (flat + r) FlatRun{run.cache,
+                           count,
+                           tokens,
+                           run.first_position + skipped,
+                           decoder ? run.decoder_window_floor : run.window_floor,
+                           run.write_floor};
     count += tokens;
   }
   std::int64_t* position = arena.array<std::int64_t>(count);
@@ -30,6 +34,8 @@ TokenBatch flatten_from(Arena& arena, std::span<const Run> runs, bool decoder) {
 }  // namespace
 
 TokenBatch flatten(Arena& arena, std::span<const Run> runs) { return flatten_from(arena, runs, false); }
-TokenBatch flatten_decoder(Arena& arena, std::span<const Run> runs) { return flatten_from(arena, runs, true); }
+TokenBatch flatten_decoder(Arena& arena, std::span<const Run> runs) {
+  return flatten_from(arena, runs, true);
+}
 
 }  // namespace seekline

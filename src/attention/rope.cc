@@ -11,7 +11,8 @@ namespace {
 
 // Pair index at which a wavelength makes `rotations` turns over the original context.
 double yarn_dim(double rotations, int dims, double theta, std::int64_t original) {
-  return dims * std::log(static_cast<double>(original) / (rotations * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  return dims * std::log(static_cast<double>(original) / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(theta));
 }
 
 void apply_yarn(std::vector<float>& inverse, int dims, double theta, const RopeScaling& s) {
@@ -59,11 +60,14 @@ Rope::Rope(int dims, double theta, const RopeScaling& scaling, std::int64_t) {
   for (int i = 0; i < dims / 2; ++i)
     inverse_[static_cast<std::size_t>(i)] = 1.0f / static_cast<float>(std::pow(theta, 2.0 * i / dims));
   switch (scaling.kind) {
-    case RopeScaling::Kind::kNone: break;
+    case RopeScaling::Kind::kNone:
+      break;
     case RopeScaling::Kind::kLinear:
       for (float& f : inverse_) f /= static_cast<float>(scaling.factor);
       break;
-    case RopeScaling::Kind::kLlama3: apply_llama3(inverse_, scaling); break;
+    case RopeScaling::Kind::kLlama3:
+      apply_llama3(inverse_, scaling);
+      break;
     case RopeScaling::Kind::kYarn:
       apply_yarn(inverse_, dims, theta, scaling);
       magnitude_ = yarn_magnitude(scaling);
@@ -79,11 +83,13 @@ void Rope::angles(std::int64_t position, float* cos, float* sin) const {
   }
 }
 
-RopeAngles rope_angles(Compute& compute, const Rope& rope, const std::int64_t* positions, std::int64_t count) {
+RopeAngles rope_angles(Compute& compute, const Rope& rope, const std::int64_t* positions,
+                       std::int64_t count) {
   const int pairs = rope.pairs();
   float* cos = compute.arena.array<float>(count * pairs);
   float* sin = compute.arena.array<float>(count * pairs);
-  for_rows(compute, count, [&](std::int64_t r) { rope.angles(positions[r], cos + r * pairs, sin + r * pairs); });
+  for_rows(compute, count,
+           [&](std::int64_t r) { rope.angles(positions[r], cos + r * pairs, sin + r * pairs); });
   return {cos, sin, pairs};
 }
 

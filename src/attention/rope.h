@@ -1,5 +1,5 @@
-// Rotary position embedding. Angles are f32 products of position and inverse frequency, as the released scripts form
-// them; cos and sin are those of that f32 angle.
+// Rotary position embedding. Angles are f32 products of position and inverse frequency, as the released
+// scripts form them; cos and sin are those of that f32 angle.
 #pragma once
 
 #include <cstdint>

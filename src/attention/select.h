@@ -5,8 +5,9 @@
 
 namespace seekline {
 
-/// Writes the indices of the k largest scores in ascending order of index; equal scores (-0 equals +0): the lower
-/// index wins. Fewer than k scores: all of them. Returns how many. O(n): radix passes over the float's bits.
+/// Writes the indices of the k largest scores in ascending order of index; equal scores (-0 equals +0): the
+/// lower index wins. Fewer than k scores: all of them. Returns how many. O(n): radix passes over the float's
+/// bits.
 std::int64_t select_top_k(const float* scores, std::int64_t n, std::int64_t k, std::int32_t* out);
 
 }  // namespace seekline

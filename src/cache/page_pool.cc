@@ -16,7 +16,8 @@ PagePool::PagePool(const CachePlan& plan, std::int64_t limit_bytes)
   for (const Store& store : plan_.stores)
     if (store.growing() && kPageTokens % store.tokens_per_row != 0)
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{}: {} compresses {} tokens into a row, and this engine's pages of {} tokens need a divisor of that",
+                  fmt::format("{}: {} compresses {} tokens into a row, and this engine's pages of {} tokens "
+                              "need a divisor of that",
                               plan_.model, store.name, store.tokens_per_row, kPageTokens));
 }
 
@@ -37,8 +38,9 @@ PageRef PagePool::allocate(StoreId store) {
   {
     const std::lock_guard lock(mutex_);
     if (limit_bytes_ != 0 && used_bytes_ + bytes > limit_bytes_)
-      throw Error(ErrorCode::kLimit, fmt::format("the cache is full: {} of {} bytes are in use and {} needs a page of {} more",
-                                                 used_bytes_, limit_bytes_, plan_.stores[index(store)].name, bytes));
+      throw Error(ErrorCode::kLimit,
+                  fmt::format("the cache is full: {} of {} bytes are in use and {} needs a page of {} more",
+                              used_bytes_, limit_bytes_, plan_.stores[index(store)].name, bytes));
     used_bytes_ += bytes;
     auto& free_pages = free_[index(store)];
     if (!free_pages.empty()) {

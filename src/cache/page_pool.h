@@ -35,8 +35,8 @@ class Page {
 
 using PageRef = std::shared_ptr<Page>;
 
-/// Owns the memory of all pages of one model's sequences and keeps freed pages for reuse. Thread-safe. Must outlive
-/// its pages.
+/// Owns the memory of all pages of one model's sequences and keeps freed pages for reuse. Thread-safe. Must
+/// outlive its pages.
 class PagePool {
  public:
   /// `limit_bytes` 0: no limit. Throws Error(kUnsupported) where a store's m does not divide kPageTokens.
@@ -45,7 +45,9 @@ class PagePool {
   /// Throws Error(kLimit) where the limit would be passed.
   PageRef allocate(StoreId store);
 
-  std::int64_t rows_per_page(StoreId store) const { return kPageTokens / plan_.stores[index(store)].tokens_per_row; }
+  std::int64_t rows_per_page(StoreId store) const {
+    return kPageTokens / plan_.stores[index(store)].tokens_per_row;
+  }
   /// Page memory without and with the padding that aligns pages.
   std::int64_t page_bytes(StoreId store) const;
   std::int64_t padded_page_bytes(StoreId store) const;

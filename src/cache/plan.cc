@@ -52,8 +52,11 @@ Reads CachePlan::layer_reads(int layer, std::int64_t tokens) const {
   std::int64_t rows = main.rows_at(tokens);
   const Select& select = plan.select;
   switch (select.how) {
-    case Select::How::kNone: rows = 0; break;
-    case Select::How::kAll: break;
+    case Select::How::kNone:
+      rows = 0;
+      break;
+    case Select::How::kAll:
+      break;
     case Select::How::kLatest:
       rows = std::min<std::int64_t>(rows, layers[static_cast<std::size_t>(select.of_layer)].select.k);
       break;

@@ -32,12 +32,15 @@ void SequenceCache::reserve(std::int64_t tokens) {
     const auto& held = slot(store.id).pages;
     if (first_written < held.size() && held[first_written].use_count() > 1) {
       PageRef copy = pool_->allocate(store.id);
-      std::memcpy(copy->bytes(), held[first_written]->bytes(), static_cast<std::size_t>(pool_->page_bytes(store.id)));
+      std::memcpy(copy->bytes(), held[first_written]->bytes(),
+                  static_cast<std::size_t>(pool_->page_bytes(store.id)));
       copies.emplace_back(store.id, std::move(copy));
     }
-    for (std::size_t page = held.size(); page < pages; ++page) fresh.emplace_back(store.id, pool_->allocate(store.id));
+    for (std::size_t page = held.size(); page < pages; ++page)
+      fresh.emplace_back(store.id, pool_->allocate(store.id));
   }
-  for (auto& [store, page] : copies) slots_[static_cast<std::size_t>(store)].pages[first_written] = std::move(page);
+  for (auto& [store, page] : copies)
+    slots_[static_cast<std::size_t>(store)].pages[first_written] = std::move(page);
   for (auto& [store, page] : fresh) slots_[static_cast<std::size_t>(store)].pages.push_back(std::move(page));
   tokens_.reserve(static_cast<std::size_t>(std::max<std::int64_t>(tokens, 0)));
 }
@@ -45,8 +48,9 @@ void SequenceCache::reserve(std::int64_t tokens) {
 void SequenceCache::advance(std::int64_t first, std::span<const std::int32_t> ids) {
   SEEKLINE_CHECK(first <= length(), "a run starts beyond the end of its sequence");
   const auto known = static_cast<std::size_t>(std::min<std::int64_t>(length() - first, std::ssize(ids)));
-  SEEKLINE_CHECK(std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(known), tokens_.begin() + first),
-                 "a replay computes the tokens that are there");
+  SEEKLINE_CHECK(
+      std::equal(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(known), tokens_.begin() + first),
+      "a replay computes the tokens that are there");
   tokens_.insert(tokens_.end(), ids.begin() + static_cast<std::ptrdiff_t>(known), ids.end());
 }
 

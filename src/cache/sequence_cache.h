@@ -25,9 +25,9 @@ struct PageRows {
   std::int64_t rows = 0;
 };
 
-/// One mutable timeline. Growing stores hold the rows of finished groups of the first length() tokens; rings hold the
-/// newest positions of their store, position p in slot p mod ring_rows. Not thread-safe; rows may be read and
-/// distinct rows written from many threads within a step.
+/// One mutable timeline. Growing stores hold the rows of finished groups of the first length() tokens; rings
+/// hold the newest positions of their store, position p in slot p mod ring_rows. Not thread-safe; rows may be
+/// read and distinct rows written from many threads within a step.
 class SequenceCache {
  public:
   explicit SequenceCache(PagePool& pool);
@@ -41,13 +41,13 @@ class SequenceCache {
   /// Makes room for the rows of `tokens` tokens and takes private copies of shared pages that rows from token
   /// length() on would touch. Throws Error(kLimit) and leaves the cache as it was.
   void reserve(std::int64_t tokens);
-  /// A forward over tokens [first, first + ids.size()) is done. Those that are new join the history; those that were
-  /// there (a replay) must be the same.
+  /// A forward over tokens [first, first + ids.size()) is done. Those that are new join the history; those
+  /// that were there (a replay) must be the same.
   void advance(std::int64_t first, std::span<const std::int32_t> ids);
   /// Forgets the tokens from `tokens` on, with their pages. Rings keep what they hold.
   void truncate(std::int64_t tokens);
-  /// A second timeline that shares the rows of the first `tokens` tokens and has a copy of the rings. Shared pages are
-  /// copied by whoever writes to them first.
+  /// A second timeline that shares the rows of the first `tokens` tokens and has a copy of the rings. Shared
+  /// pages are copied by whoever writes to them first.
   SequenceCache fork(std::int64_t tokens) const;
 
   // Growing stores.
@@ -55,8 +55,8 @@ class SequenceCache {
   MutableRow mutable_row(StoreId store, std::int64_t index);
   /// Rows [first, ...) up to the end of their page, at most `limit`.
   PageRows page_rows(StoreId store, std::int64_t first, std::int64_t limit) const;
-  /// The page that holds the rows of tokens [index, index + 1) * kPageTokens. Whoever keeps it makes it shared: the
-  /// sequence then writes to a copy.
+  /// The page that holds the rows of tokens [index, index + 1) * kPageTokens. Whoever keeps it makes it
+  /// shared: the sequence then writes to a copy.
   const PageRef& page(StoreId store, std::int64_t index) const {
     return slot(store).pages[static_cast<std::size_t>(index)];
   }
@@ -71,8 +71,8 @@ class SequenceCache {
 
  private:
   struct Slot {
-    std::vector<PageRef> pages;     // growing
-    Buffer<std::uint8_t> ring;      // ring: data plane, then scale plane
+    std::vector<PageRef> pages;  // growing
+    Buffer<std::uint8_t> ring;   // ring: data plane, then scale plane
     std::int64_t data_bytes = 0, scale_bytes = 0, rows_per_page = 0, ring_rows = 0;
   };
   const Slot& slot(StoreId store) const { return slots_[static_cast<std::size_t>(store)]; }

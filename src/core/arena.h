@@ -10,8 +10,8 @@
 
 namespace seekline {
 
-/// Grows while a new kind of step is met for the first time; from then on nothing is allocated. Not thread-safe:
-/// workers get their pieces before a stage starts. Memory is not initialised.
+/// Grows while a new kind of step is met for the first time; from then on nothing is allocated. Not
+/// thread-safe: workers get their pieces before a stage starts. Memory is not initialised.
 class Arena {
  public:
   /// Gives back everything handed out since its construction.
@@ -48,7 +48,9 @@ class Arena {
     return reinterpret_cast<T*>(bytes(count * static_cast<std::int64_t>(sizeof(T))));
   }
 
-  MatrixView<float> matrix(std::int64_t rows, std::int64_t cols) { return {array<float>(rows * cols), rows, cols}; }
+  MatrixView<float> matrix(std::int64_t rows, std::int64_t cols) {
+    return {array<float>(rows * cols), rows, cols};
+  }
 
   /// Bytes held from the system.
   std::size_t capacity() const {

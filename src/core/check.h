@@ -7,7 +7,7 @@ namespace seekline {
 
 }  // namespace seekline
 
-#define SEEKLINE_CHECK(condition, why)                                          \
-  do {                                                                          \
+#define SEEKLINE_CHECK(condition, why)                                               \
+  do {                                                                               \
     if (!(condition)) ::seekline::check_failed(__FILE__, __LINE__, #condition, why); \
   } while (false)

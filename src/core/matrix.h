@@ -22,8 +22,12 @@ struct MatrixView {
 
   T* row(std::int64_t r) const { return data + r * stride; }
   std::span<T> row_span(std::int64_t r) const { return {row(r), static_cast<std::size_t>(cols)}; }
-  MatrixView rows_from(std::int64_t first, std::int64_t count) const { return {row(first), count, cols, stride}; }
-  MatrixView cols_from(std::int64_t first, std::int64_t count) const { return {data + first, rows, count, stride}; }
+  MatrixView rows_from(std::int64_t first, std::int64_t count) const {
+    return {row(first), count, cols, stride};
+  }
+  MatrixView cols_from(std::int64_t first, std::int64_t count) const {
+    return {data + first, rows, count, stride};
+  }
 };
 
 }  // namespace seekline

@@ -16,8 +16,8 @@ struct WorkRange {
   std::int64_t size() const { return end - begin; }
 };
 
-/// The share of worker `worker` of `workers` in `items` items, cut at multiples of `grain`. The split depends on
-/// these numbers only; results must not depend on it (docs/exactness.md).
+/// The share of worker `worker` of `workers` in `items` items, cut at multiples of `grain`. The split depends
+/// on these numbers only; results must not depend on it (docs/exactness.md).
 WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int workers);
 
 /// Owns `threads - 1` threads; the caller of `run` is worker 0. One `run` at a time, from one thread.
@@ -35,7 +35,8 @@ class ThreadPool {
   template <typename Task>
   void run(Task&& task) {
     if (size_ == 1) return task(0);
-    dispatch([](void* self, int worker) { (*static_cast<std::remove_reference_t<Task>*>(self))(worker); }, &task);
+    dispatch([](void* self, int worker) { (*static_cast<std::remove_reference_t<Task>*>(self))(worker); },
+             &task);
   }
 
   /// Splits `items` statically and calls `task(range, worker)` for every non-empty share.
@@ -55,8 +56,8 @@ class ThreadPool {
   const int size_;
   Call call_ = nullptr;
   void* task_ = nullptr;
-  alignas(64) std::atomic<std::uint64_t> stage_{0};    // counts stages started; the top bit asks to stop
-  alignas(64) std::atomic<int> running_{0};            // workers that have not finished the stage
+  alignas(64) std::atomic<std::uint64_t> stage_{0};  // counts stages started; the top bit asks to stop
+  alignas(64) std::atomic<int> running_{0};          // workers that have not finished the stage
   std::vector<std::thread> threads_;
 };
 

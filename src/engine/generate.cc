@@ -10,11 +10,16 @@ namespace seekline {
 
 std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kEndToken: return "end of text";
-    case FinishReason::kStopString: return "stop string";
-    case FinishReason::kLength: return "token limit";
-    case FinishReason::kContext: return "context full";
-    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kEndToken:
+      return "end of text";
+    case FinishReason::kStopString:
+      return "stop string";
+    case FinishReason::kLength:
+      return "token limit";
+    case FinishReason::kContext:
+      return "context full";
+    case FinishReason::kCancelled:
+      return "cancelled";
   }
   return "";
 }

@@ -17,16 +17,19 @@ namespace {
 
 void check_options(const ModelOptions& o, std::int64_t max_context) {
   if (o.threads < 0 || o.threads > 1024)
-    throw Error(ErrorCode::kUsage, fmt::format("threads is {}, but must be between 1 and 1024, or 0", o.threads));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("threads is {}, but must be between 1 and 1024, or 0", o.threads));
   if (o.batch_tokens < 1 || o.batch_tokens > 65536)
-    throw Error(ErrorCode::kUsage, fmt::format("batch_tokens is {}, but must be between 1 and 65536", o.batch_tokens));
+    throw Error(ErrorCode::kUsage,
+                fmt::format("batch_tokens is {}, but must be between 1 and 65536", o.batch_tokens));
   if (o.context < 0 || o.context > max_context)
-    throw Error(ErrorCode::kUsage, fmt::format("context is {}, but this model takes between 1 and {} tokens", o.context,
-                                               max_context));
+    throw Error(ErrorCode::kUsage, fmt::format("context is {}, but this model takes between 1 and {} tokens",
+                                               o.context, max_context));
   if (o.cache_limit_bytes < 0) throw Error(ErrorCode::kUsage, "the cache limit is negative");
 }
 
-// config.json's list, and generation_config.json's where that file is there (released chat models name more there).
+// config.json's list, and generation_config.json's where that file is there (released chat models name more
+// there).
 std::vector<std::int32_t> end_tokens_of(const Network& network, const std::filesystem::path& folder) {
   std::set<std::int64_t> ids;
   for (const std::int64_t id : network.eos_token_ids()) ids.insert(id);
@@ -37,7 +40,8 @@ std::vector<std::int32_t> end_tokens_of(const Network& network, const std::files
     if (found != config.end() && !found->is_null()) {
       for (const nlohmann::json& id : found->is_array() ? *found : nlohmann::json::array({*found})) {
         if (!id.is_number_integer())
-          throw Error(ErrorCode::kBadFile, path.string() + ": eos_token_id must be a token id or a list of them");
+          throw Error(ErrorCode::kBadFile,
+                      path.string() + ": eos_token_id must be a token id or a list of them");
         ids.insert(id.get<std::int64_t>());
       }
     }
@@ -55,7 +59,8 @@ std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const Mo
   model->options_ = options;
   model->checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open(folder));
   const std::filesystem::path tokenizer = folder / "tokenizer.json";
-  if (std::filesystem::exists(tokenizer)) model->tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(tokenizer));
+  if (std::filesystem::exists(tokenizer))
+    model->tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(tokenizer));
   model->network_ = load_network(*model->checkpoint_, model->tokenizer_.get(), options.settings);
   model->end_tokens_ = end_tokens_of(*model->network_, folder);
   check_options(options, model->network_->max_context());
@@ -74,7 +79,8 @@ std::int64_t Model::vocab_size() const { return network_->vocab_size(); }
 const Tokenizer& Model::required_tokenizer() const {
   if (!tokenizer_)
     throw Error(ErrorCode::kNotFound,
-                fmt::format("{} has no tokenizer.json, so text cannot be read or written", checkpoint_->folder().string()));
+                fmt::format("{} has no tokenizer.json, so text cannot be read or written",
+                            checkpoint_->folder().string()));
   return *tokenizer_;
 }
 
@@ -82,6 +88,8 @@ std::vector<std::int32_t> Model::encode(std::string_view text, bool allow_added)
   return required_tokenizer().encode(text, allow_added);
 }
 
-std::string Model::decode(std::span<const std::int32_t> ids) const { return required_tokenizer().decode(ids); }
+std::string Model::decode(std::span<const std::int32_t> ids) const {
+  return required_tokenizer().decode(ids);
+}
 
 }  // namespace seekline

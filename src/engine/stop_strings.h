@@ -13,7 +13,8 @@ class StopStrings {
   /// Empty strings are left out.
   explicit StopStrings(std::vector<std::string> stops);
 
-  /// Text that is certain to stand before any stop string. After a match: what stood before it, then nothing more.
+  /// Text that is certain to stand before any stop string. After a match: what stood before it, then nothing
+  /// more.
   std::string push(std::string_view text);
   /// What was held back; the stream has ended.
   std::string flush();

@@ -5,8 +5,9 @@
 
 namespace seekline {
 
-/// A table whose values are within one f32 rounding of the true ones at every step, and bit-equal on every vector
-/// level: the truth that the fast tables are measured against. Same contract and same errors as kernels().
+/// A table whose values are within one f32 rounding of the true ones at every step, and bit-equal on every
+/// vector level: the truth that the fast tables are measured against. Same contract and same errors as
+/// kernels().
 const Kernels& exact_kernels();
 
 }  // namespace seekline

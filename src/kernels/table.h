@@ -42,9 +42,9 @@ struct Matmul {
 };
 
 /// y[t][c] = sum over rows r of [row_begin, row_end) of x[t][r - row_begin] * w[r, c], for every column c of
-/// [col_begin, col_end): a product with the transpose of some rows of a weight, where they lie. Rows are added
-/// in ascending order; in fast arithmetic in pairs, those that share a block of f32 scales first.
-/// x as it comes; col_begin is a multiple of 128, and so is col_end unless it is the last column's.
+/// [col_begin, col_end): a product with the transpose of some rows of a weight, where they lie. Rows are
+/// added in ascending order; in fast arithmetic in pairs, those that share a block of f32 scales first. x as
+/// it comes; col_begin is a multiple of 128, and so is col_end unless it is the last column's.
 struct TransposedMatmul {
   WeightView w;
   Arithmetic arithmetic = Arithmetic::kF32;
@@ -70,7 +70,8 @@ struct AttendState {
 /// For each query i: s_j = scale * (q_i . key_j) for j < valid[i]; the softmax state moves on by the whole
 /// tile (rows at and beyond valid[i] count as weight 0). Queries with valid[i] <= 0 are left untouched.
 /// Order: a score is one running sum along the channels (lanes are rows) or the level's `dot`; max over the
-/// tile; out *= exp(old - new) once, then values are added in row order; weights are summed in one lane order.
+/// tile; out *= exp(old - new) once, then values are added in row order; weights are summed in one lane
+/// order.
 struct AttendTile {
   Arithmetic arithmetic = Arithmetic::kF32;
   const std::uint8_t* keys = nullptr;    ///< made by load_keys
@@ -143,8 +144,8 @@ struct Kernels {
   float (*dot)(const float* a, const float* b, std::int64_t n);
   /// sum_i a_i * b_i * c_i
   float (*dot3)(const float* a, const float* b, const float* c, std::int64_t n);
-  /// Products are exact in f64 and summed there, in the same 16 lanes and tree on every level: the same bits on every
-  /// level, and within one rounding of the true sum.
+  /// Products are exact in f64 and summed there, in the same 16 lanes and tree on every level: the same bits
+  /// on every level, and within one rounding of the true sum.
   double (*dot_exact)(const float* a, const float* b, std::int64_t n);
   float (*sum_squares)(const float* x, std::int64_t n);
   /// out = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps); weight may be null (all ones). In place

@@ -38,7 +38,8 @@ double dot_exact(const float* a, const float* b, std::int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
   for_lanes(n, [&](std::int64_t i, __mmask16 m) {
     const __m512 va = load(m, a + i), vb = load(m, b + i);
-    low = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(va)), _mm512_cvtps_pd(_mm512_castps512_ps256(vb)), low);
+    low = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(va)),
+                          _mm512_cvtps_pd(_mm512_castps512_ps256(vb)), low);
     high = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(va, 1)),
                            _mm512_cvtps_pd(_mm512_extractf32x8_ps(vb, 1)), high);
   });

@@ -13,9 +13,9 @@
 
 namespace seekline {
 
-/// The n-gram history of every token of a batch in compressed ids: [tokens, max_ngram], newest first, in the arena.
-/// `runs` are the runs of the forward, all tokens; the history before a run comes from its cache. Where there is none,
-/// the class of `pad_token`.
+/// The n-gram history of every token of a batch in compressed ids: [tokens, max_ngram], newest first, in the
+/// arena. `runs` are the runs of the forward, all tokens; the history before a run comes from its cache.
+/// Where there is none, the class of `pad_token`.
 std::int32_t* ngram_classes(Arena& arena, std::span<const Run> runs, const CompressedVocabulary& vocabulary,
                             int max_ngram, std::int64_t pad_token);
 

@@ -1,4 +1,5 @@
-// Which table rows an Engram layer reads for a token: primes, NumPy-exact multipliers, rolling hash (spec: v41).
+// Which table rows an Engram layer reads for a token: primes, NumPy-exact multipliers, rolling hash (spec:
+// v41).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,9 @@ struct EngramLayout {
 EngramLayout engram_layout(std::span<const std::int64_t> layer_ids, int max_ngram, int heads,
                            std::int64_t engram_vocab_size, std::int64_t compressed_vocab_size);
 
-/// Table rows of one token. classes[i] is the compressed id i positions back, the pad class where there is none
-/// (before the start, at or beyond an image position); [max_ngram]. Writes rows[columns()], offsets included.
+/// Table rows of one token. classes[i] is the compressed id i positions back, the pad class where there is
+/// none (before the start, at or beyond an image position); [max_ngram]. Writes rows[columns()], offsets
+/// included.
 void engram_rows(const EngramLayout& layout, const EngramLayout::Layer& layer, const std::int32_t* classes,
                  std::int64_t* rows);
 

@@ -24,7 +24,8 @@ std::vector<std::int32_t> by_sorting(const std::vector<float>& scores, std::size
 
 std::vector<std::int32_t> selected(const std::vector<float>& scores, std::int64_t k) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(k));
-  out.resize(static_cast<std::size_t>(select_top_k(scores.data(), static_cast<std::int64_t>(scores.size()), k, out.data())));
+  out.resize(static_cast<std::size_t>(
+      select_top_k(scores.data(), static_cast<std::int64_t>(scores.size()), k, out.data())));
   return out;
 }
 
@@ -33,7 +34,8 @@ TEST(SelectTopK, EqualsAStableSortOnRandomScoresWithManyTies) {
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<float> scores(1 + random() % 3000);
     const int distinct = trial % 3 == 0 ? 4 : trial % 3 == 1 ? 100 : 1 << 20;
-    for (float& s : scores) s = (static_cast<float>(random() % static_cast<unsigned>(distinct)) - 50.0f) * 0.37f;
+    for (float& s : scores)
+      s = (static_cast<float>(random() % static_cast<unsigned>(distinct)) - 50.0f) * 0.37f;
     const std::int64_t k = 1 + static_cast<std::int64_t>(random() % 600);
     EXPECT_EQ(selected(scores, k), by_sorting(scores, static_cast<std::size_t>(k))) << trial;
   }
@@ -43,7 +45,9 @@ TEST(SelectTopK, BothZerosAreEqualAndTheLowerIndexWins) {
   EXPECT_EQ(selected({-0.0f, 0.0f, -0.0f, 1.0f, 0.0f}, 3), (std::vector<std::int32_t>{0, 1, 3}));
 }
 
-TEST(SelectTopK, FewerThanKGivesAll) { EXPECT_EQ(selected({3, 1, 2}, 5), (std::vector<std::int32_t>{0, 1, 2})); }
+TEST(SelectTopK, FewerThanKGivesAll) {
+  EXPECT_EQ(selected({3, 1, 2}, 5), (std::vector<std::int32_t>{0, 1, 2}));
+}
 
 TEST(SelectTopK, InfinitiesAndNanHaveTheirPlaces) {
   const float inf = std::numeric_limits<float>::infinity();

@@ -32,13 +32,15 @@ void check_decode(const std::string& name, Rows rows) {
     }
     for (const Store& store : plan.stores) {
       const std::int64_t new_rows = store.growing() ? store.rows_at(t + 1) - store.rows_at(t) : 1;
-      ASSERT_EQ(cache.ledger().bytes_written(store.id), new_rows * store.row.bytes()) << name << " " << store.name;
+      ASSERT_EQ(cache.ledger().bytes_written(store.id), new_rows * store.row.bytes())
+          << name << " " << store.name;
     }
   }
   for (const Store& store : plan.stores) {
     const std::int64_t pages = (cache.length() + kPageTokens - 1) / kPageTokens;
     const std::int64_t page = (kPageTokens / store.tokens_per_row * store.row.bytes() + 63) / 64 * 64;
-    EXPECT_EQ(cache.allocated_bytes(store.id), store.growing() ? pages * page : store.ring_rows * store.row.bytes())
+    EXPECT_EQ(cache.allocated_bytes(store.id),
+              store.growing() ? pages * page : store.ring_rows * store.row.bytes())
         << name << " " << store.name;
   }
 }

@@ -7,8 +7,7 @@ namespace seekline::golden {
 namespace {
 
 const std::vector<std::string>& models() {
-  static const std::vector<std::string> names{"v41-tiny",       "v41-tiny-long",  "v41-tiny-mtp",
-                                              "v4-tiny",
+  static const std::vector<std::string> names{"v41-tiny",       "v41-tiny-long",  "v41-tiny-mtp",  "v4-tiny",
                                               "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"};
   return names;
 }
@@ -33,7 +32,8 @@ TEST_P(SameBits, ChunksOfAnySizeGiveTheLogitsOfOnePrefill) {
     const std::vector<std::int32_t> tokens = long_case(name, 140);
     const std::vector<float> whole = all_logits(*model, tokens, {tokens.size()});
     for (const std::size_t chunk : {1, 2, 3, 7, 16, 64})
-      EXPECT_TRUE(whole == all_logits(*model, tokens, in_chunks(tokens.size(), chunk))) << name << " chunk " << chunk;
+      EXPECT_TRUE(whole == all_logits(*model, tokens, in_chunks(tokens.size(), chunk)))
+          << name << " chunk " << chunk;
   }
 }
 
@@ -60,7 +60,8 @@ TEST_P(SameBits, EveryShortLengthIsThePrefixOfALongerOne) {
     const std::vector<std::int32_t> tokens = long_case(name, 36);
     const std::vector<float> whole = all_logits(*model, tokens, {tokens.size()});
     for (const std::size_t length : {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33}) {
-      const std::vector<std::int32_t> part(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(std::min(length, tokens.size())));
+      const std::vector<std::int32_t> part(
+          tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(std::min(length, tokens.size())));
       const std::vector<float> got = all_logits(*model, part, {part.size()});
       EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin())) << name << " length " << length;
     }
@@ -70,9 +71,11 @@ TEST_P(SameBits, EveryShortLengthIsThePrefixOfALongerOne) {
 TEST_P(SameBits, ThreadCountsDoNotMatter) {
   for (const std::string& name : models()) {
     const std::vector<std::int32_t> tokens = long_case(name, 70);
-    const std::vector<float> one = all_logits(*open_model(name, settings(), 1), tokens, {40, tokens.size() - 1, tokens.size()});
+    const std::vector<float> one =
+        all_logits(*open_model(name, settings(), 1), tokens, {40, tokens.size() - 1, tokens.size()});
     for (const int threads : {2, 3, 5})
-      EXPECT_TRUE(one == all_logits(*open_model(name, settings(), threads), tokens, {40, tokens.size() - 1, tokens.size()}))
+      EXPECT_TRUE(one == all_logits(*open_model(name, settings(), threads), tokens,
+                                    {40, tokens.size() - 1, tokens.size()}))
           << name << " threads " << threads;
   }
 }
@@ -84,7 +87,8 @@ TEST_P(SameBits, SequencesOfMixedLengthsInOneBatchEqualThemselvesAlone) {
     const std::vector<std::int32_t> all = long_case(name, 100);
     std::vector<std::vector<std::int32_t>> sequences;
     for (const std::size_t n : {1, 37, 5, 64, 17})
-      sequences.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(n % 3), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), n + n % 3)));
+      sequences.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(n % 3),
+                             all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), n + n % 3)));
     std::vector<std::unique_ptr<SequenceCache>> caches;
     std::vector<seekline::Run> runs;
     std::vector<std::int32_t> last(sequences.size());
@@ -98,10 +102,12 @@ TEST_P(SameBits, SequencesOfMixedLengthsInOneBatchEqualThemselvesAlone) {
       runs.push_back(run);
     }
     std::vector<float> together(sequences.size() * vocab);
-    model->executor().forward(runs, {together.data(), static_cast<std::int64_t>(sequences.size()), model->vocab_size()});
+    model->executor().forward(
+        runs, {together.data(), static_cast<std::int64_t>(sequences.size()), model->vocab_size()});
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const std::vector<float> alone = all_logits(*model, sequences[i], {sequences[i].size()});
-      EXPECT_TRUE(std::equal(alone.end() - static_cast<std::ptrdiff_t>(vocab), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(i * vocab)))
+      EXPECT_TRUE(std::equal(alone.end() - static_cast<std::ptrdiff_t>(vocab), alone.end(),
+                             together.begin() + static_cast<std::ptrdiff_t>(i * vocab)))
           << name << " sequence " << i;
     }
   }

@@ -142,7 +142,7 @@ TEST(StopStrings, WithoutAMatchEverythingComesOut) {
   StopStrings stops({"END"});
   std::string out = stops.push("the EN");
   EXPECT_EQ(out, "the ");
-  out += stops.push("D of") ;
+  out += stops.push("D of");
   EXPECT_TRUE(stops.matched());
   StopStrings other({"END"});
   std::string rest = other.push("the EN");

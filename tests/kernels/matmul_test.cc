@@ -86,7 +86,8 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfTokens) {
           Products products(*level, w.view, arithmetic, c.quantizer, x, kMost);
           std::vector<float> alone(size(kMost * shape.rows));
           for (std::int64_t t = 0; t < kMost; ++t) products.run(0, shape.rows, t, 1, false, alone);
-          // Every number of tokens for the short rows; a few around the micro-kernels' edges for the long ones.
+          // Every number of tokens for the short rows; a few around the micro-kernels' edges for the long
+          // ones.
           for (std::int64_t tokens = 1; tokens <= kMost; tokens += shape.cols > 1000 ? 11 : 1) {
             std::vector<float> together(alone.size());
             for (std::int64_t t = 0; t < kMost; t += tokens)

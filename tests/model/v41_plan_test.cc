@@ -31,7 +31,7 @@ TEST(CachePlan, V41FlashInBF16) {
 TEST(CachePlan, ShortContextsReadWhatIsThere) {
   const CachePlan plan = plan_of_config(preset_config("v41-flash"), "preset v41-flash", Rows::kDeployed);
   EXPECT_EQ(plan.layer_reads(0, 1).window, 528);
-  EXPECT_EQ(plan.layer_reads(2, 1).main, 0);   // no finished group of two
+  EXPECT_EQ(plan.layer_reads(2, 1).main, 0);  // no finished group of two
   EXPECT_EQ(plan.layer_reads(2, 2).main, 288);
   EXPECT_EQ(plan.layer_reads(20, 1).main, 288);
   EXPECT_EQ(plan.layer_reads(24, 16385).index_key, (2047 * 8 + 1) * 68);  // the newest block is partly filled

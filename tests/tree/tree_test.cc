@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 const fs::path kRoot = SEEKLINE_SOURCE_DIR;
 
 // Each room may include itself and the rooms before it (docs/architecture.md).
-const std::vector<std::string> kRooms{"core",  "formats",   "kernels", "checkpoint", "text",  "cache",
-                                      "attention", "model", "engine",  "persist",    "serve", "app"};
+const std::vector<std::string> kRooms{"core",      "formats", "kernels", "checkpoint", "text",  "cache",
+                                      "attention", "model",   "engine",  "persist",    "serve", "app"};
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -43,7 +43,8 @@ TEST(Tree, IncludesPointOnlyToEarlierRooms) {
     const std::string room = (*fs::relative(path, kRoot / "src").begin()).string();
     ASSERT_LT(room_number(room), kRooms.size()) << path << " is in no room";
     const std::string text = read(path);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator(); ++it) {
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator();
+         ++it) {
       const std::string other = (*it)[1].str();
       ++checked;
       if (other == "seekline") continue;  // the public API
@@ -58,7 +59,8 @@ TEST(Tree, PublicHeadersIncludeNoRoom) {
   const std::regex include(R"re(#include "([a-z_]+)/)re");
   for (const fs::path& path : sources(kRoot / "include")) {
     const std::string text = read(path);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator(); ++it)
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator();
+         ++it)
       EXPECT_EQ((*it)[1].str(), "seekline") << path;
   }
 }
