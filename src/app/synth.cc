@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "app/engram_tables.h"
 #include "checkpoint/config_reader.h"
 #include "checkpoint/presets.h"
 #include "checkpoint/synth.h"
 #include "core/thread_pool.h"
-#include "model/engram_hash.h"
 #include "seekline/error.h"
 
 namespace seekline {
@@ -39,20 +39,6 @@ ConfigOverrides overrides_of(const SynthCommand& c) {
     overrides.set.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
   }
   return overrides;
-}
-
-// Table sizes are sums of primes that follow from the other Engram keys; whoever changes those need not know
-// them.
-void fit_engram_tables(nlohmann::json& config) {
-  if (!config.contains("text_config") || !config["text_config"].contains("engram_layer_ids")) return;
-  nlohmann::json& text = config["text_config"];
-  const auto layers = text["engram_layer_ids"].get<std::vector<std::int64_t>>();
-  const EngramLayout layout =
-      engram_layout(layers, text.at("engram_max_ngram_size").get<int>(), text.at("engram_n_heads").get<int>(),
-                    text.at("engram_vocab_size").get<std::int64_t>(),
-                    text.at("engram_compressed_vocab_size").get<std::int64_t>());
-  text["engram_num_embeddings"] = nlohmann::json::array();
-  for (const EngramLayout::Layer& layer : layout.layers) text["engram_num_embeddings"].push_back(layer.rows);
 }
 
 void synth(SynthCommand& c) {

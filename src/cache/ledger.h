@@ -8,14 +8,19 @@
 
 namespace seekline {
 
-/// Whoever touches a row says so here, at the place where it is touched; tests hold the sums against the plan.
+/// Whoever touches a row says so here, at the place where it is touched; tests hold the sums against the
+/// plan.
 class Ledger {
  public:
   explicit Ledger(const CachePlan& plan)
       : plan_(&plan), read_(plan.layers.size() * plan.stores.size()), written_(plan.stores.size()) {}
 
-  void read(int layer, StoreId store, std::int64_t rows) { read_[cell(layer, store)] += rows * row_bytes(store); }
-  void wrote(StoreId store, std::int64_t rows) { written_[static_cast<std::size_t>(store)] += rows * row_bytes(store); }
+  void read(int layer, StoreId store, std::int64_t rows) {
+    read_[cell(layer, store)] += rows * row_bytes(store);
+  }
+  void wrote(StoreId store, std::int64_t rows) {
+    written_[static_cast<std::size_t>(store)] += rows * row_bytes(store);
+  }
 
   std::int64_t bytes_read(int layer, StoreId store) const { return read_[cell(layer, store)]; }
   std::int64_t bytes_written(StoreId store) const { return written_[static_cast<std::size_t>(store)]; }
@@ -32,6 +37,18 @@ class Ledger {
     return reads;
   }
 
+  /// The same summed over the layers.
+  Reads reads() const {
+    Reads sum;
+    for (int layer = 0; layer < static_cast<int>(plan_->layers.size()); ++layer) {
+      const Reads reads = layer_reads(layer);
+      sum.main += reads.main;
+      sum.window += reads.window;
+      sum.index_key += reads.index_key;
+    }
+    return sum;
+  }
+
   /// Starts a new step.
   void reset() {
     read_.assign(read_.size(), 0);
@@ -42,7 +59,9 @@ class Ledger {
   std::size_t cell(int layer, StoreId store) const {
     return static_cast<std::size_t>(layer) * plan_->stores.size() + static_cast<std::size_t>(store);
   }
-  std::int64_t row_bytes(StoreId store) const { return plan_->stores[static_cast<std::size_t>(store)].row.bytes(); }
+  std::int64_t row_bytes(StoreId store) const {
+    return plan_->stores[static_cast<std::size_t>(store)].row.bytes();
+  }
 
   const CachePlan* plan_;
   std::vector<std::int64_t> read_, written_;

@@ -16,9 +16,12 @@ class Executor {
  public:
   Executor(const Network& network, const NumericSettings& settings, int threads);
 
-  /// Makes room in every run's cache, computes, and advances the caches. logits [sum of wanted, vocab]; may be empty
-  /// where no logits are wanted. Throws Error(kLimit) before anything is computed.
+  /// Makes room in every run's cache, computes, and advances the caches. logits [sum of wanted, vocab]; may
+  /// be empty where no logits are wanted. Throws Error(kLimit) before anything is computed.
   void forward(std::span<const Run> runs, MatrixView<float> logits, Taps* taps = nullptr);
+
+  /// From the next forward on, steps are charged to `profile`; null ends that.
+  void profile(StepProfile* profile);
 
   int threads() const { return pool_.size(); }
   /// Memory of the step's scratch.
