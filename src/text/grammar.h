@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,15 +81,14 @@ class GrammarState {
   bool fits(TokenId token, std::int64_t tokens_left);
 
   /// Takes a token that the mask allows where it leaves room to finish the text within `tokens_left` tokens,
-  /// itself included. Otherwise takes and returns the tokens that finish the text instead: they are the rest
-  /// of the answer. Holds its promise when the text could be finished in `tokens_left` tokens before: check
-  /// completion_tokens() once at the start.
-  std::vector<TokenId> advance(TokenId token, std::int64_t tokens_left);
+  /// itself included, and gives nothing. Otherwise ends the text and gives the tokens that finish it instead:
+  /// the rest of the answer, which may be empty. This holds when the text could be finished in `tokens_left`
+  /// tokens before: check completion_tokens() once at the start.
+  std::optional<std::vector<TokenId>> advance(TokenId token, std::int64_t tokens_left);
 
  private:
-  using Words = std::vector<std::uint64_t>;  // one bit a token
+  struct Masks;
   std::uint32_t after(std::uint32_t place, std::string_view text);
-  const Words& words_of(std::uint32_t place);
   std::vector<TokenId> completion_tokens_at(std::uint32_t place) const;
   void collect_garbage();
 
@@ -97,7 +97,6 @@ class GrammarState {
   std::unique_ptr<grammar::Stacks> stacks_;
   std::uint32_t place_ = 0;
   bool ended_ = false;  // an end token was taken
-  struct Masks;
   std::unique_ptr<Masks> masks_;
 };
 

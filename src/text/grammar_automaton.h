@@ -32,6 +32,8 @@ struct State {
   ValueId call = kNone;   ///< a value ...
   StateId after = kNone;  ///< ... and then this state
   bool accepting = false;
+  /// Between two characters of a text in quotes: any character that needs no escape may follow, without end.
+  bool in_text = false;
 
   // The shortest way to the end of this state's value (Automaton::measure).
   enum class Step : std::uint8_t { kEnd, kByte, kSkip, kCall };

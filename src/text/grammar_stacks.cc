@@ -83,6 +83,8 @@ Stacks::PlaceId Stacks::place_of_spread() {
   Place& place = places_[add_place()];
   place.tops = tops_;
   place.can_end = can_end_;
+  place.in_text = std::any_of(tops_.begin(), tops_.end(),
+                              [&](NodeId top) { return automaton_[nodes_[top].state].in_text; });
   if (can_end_) return it->second;
   place.shortest = kNever;
   for (const NodeId top : tops_) {

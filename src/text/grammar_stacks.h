@@ -31,6 +31,8 @@ class Stacks {
 
   bool can_end(PlaceId place) const { return places_[place].can_end; }
   bool must_end(PlaceId place) const { return places_[place].tops.empty(); }
+  /// Any text of characters that need no escape may follow.
+  bool in_text(PlaceId place) const { return places_[place].in_text; }
   /// Bytes of completion().
   std::uint32_t shortest(PlaceId place) const { return places_[place].shortest; }
   /// A shortest text that ends the value; the first byte of a range where several are as short.
@@ -52,6 +54,7 @@ class Stacks {
   struct Place {
     std::vector<NodeId> tops;  // sorted; each has byte edges
     bool can_end = false;
+    bool in_text = false;  // one of the states is in_text
     std::uint32_t shortest = 0;
     NodeId best = kNone;  // the top with the shortest completion; kNone: it is empty
   };

@@ -1,37 +1,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <unordered_map>
 #include <utility>
 
 #include "core/check.h"
 #include "seekline/error.h"
 #include "text/grammar.h"
 #include "text/grammar_stacks.h"
+#include "text/token_masks.h"
 
 namespace seekline {
 namespace {
 
 using grammar::Stacks;
 
-// About 1.1 KB each.
-constexpr std::size_t kMaxPlaces = 20'000;
-constexpr std::size_t kMaxMasks = 512;
-
-// The eight bits of a byte as eight bytes of 0 or 1, lowest bit first.
-constexpr std::array<std::array<std::uint8_t, 8>, 256> kSpread = [] {
-  std::array<std::array<std::uint8_t, 8>, 256> spread{};
-  for (unsigned byte = 0; byte < 256; ++byte)
-    for (unsigned bit = 0; bit < 8; ++bit) spread[byte][bit] = (byte >> bit) & 1;
-  return spread;
-}();
+constexpr std::size_t kMaxPlaces = 20'000;  // about 1.1 KB each
 
 }  // namespace
 
-struct GrammarState::Masks {
-  std::unordered_map<std::uint32_t, Words> words;  // by place
-  std::vector<Stacks::PlaceId> way;                // of a walk: the place at each depth
+struct GrammarState::Masks : grammar::TokenMasks {
+  using TokenMasks::TokenMasks;
 };
 
 GrammarState::GrammarState(Grammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary)
@@ -39,7 +27,7 @@ GrammarState::GrammarState(Grammar grammar, std::shared_ptr<const TokenVocabular
       vocabulary_(std::move(vocabulary)),
       stacks_(std::make_unique<Stacks>(*grammar_.automaton_, grammar_.root_)),
       place_(stacks_->start()),
-      masks_(std::make_unique<Masks>()) {
+      masks_(std::make_unique<Masks>(*vocabulary_, *stacks_)) {
   for (std::size_t byte = 0; byte < 256; ++byte)
     if (grammar_.automaton_->literal_bytes()[byte] && !vocabulary_->has_byte(static_cast<std::uint8_t>(byte)))
       throw Error(
@@ -52,45 +40,14 @@ GrammarState::~GrammarState() = default;
 GrammarState::GrammarState(GrammarState&&) noexcept = default;
 GrammarState& GrammarState::operator=(GrammarState&&) noexcept = default;
 
-const GrammarState::Words& GrammarState::words_of(std::uint32_t place) {
-  const auto found = masks_->words.find(place);
-  if (found != masks_->words.end()) return found->second;
-  if (masks_->words.size() == kMaxMasks) masks_->words.clear();
-  Words words((vocabulary_->size() + 63) / 64);
-  const auto allow = [&](TokenId token) {
-    words[static_cast<std::size_t>(token) / 64] |= std::uint64_t{1} << (token % 64);
-  };
-  std::vector<Stacks::PlaceId>& way = masks_->way;
-  way.resize(vocabulary_->max_depth() + 1);
-  way[0] = place;
-  const auto nodes = vocabulary_->nodes();
-  for (std::size_t i = 0; i < nodes.size();) {
-    const TokenVocabulary::Node& node = nodes[i];
-    const Stacks::PlaceId next = stacks_->next(way[node.depth - 1u], node.byte);
-    if (next == Stacks::kDead) {
-      i = node.end;
-      continue;
-    }
-    way[node.depth] = next;
-    for (const TokenId token : vocabulary_->tokens_at(i)) allow(token);
-    ++i;
-  }
-  if (stacks_->can_end(place))
-    for (const TokenId end : vocabulary_->end_tokens()) allow(end);
-  return masks_->words.emplace(place, std::move(words)).first->second;
-}
-
 void GrammarState::mask(std::span<std::uint8_t> allowed) {
   SEEKLINE_CHECK(allowed.size() >= vocabulary_->size(), "a mask is as long as the vocabulary");
-  std::fill(allowed.begin(), allowed.end(), std::uint8_t{0});
-  if (ended_) return;
-  collect_garbage();
-  const Words& words = words_of(place_);
-  for (std::size_t i = 0; i < vocabulary_->size(); i += 8) {
-    const std::array<std::uint8_t, 8>& eight = kSpread[(words[i / 64] >> (i % 64)) & 0xFF];
-    std::copy_n(eight.begin(), std::min<std::size_t>(8, vocabulary_->size() - i),
-                allowed.begin() + static_cast<std::ptrdiff_t>(i));
+  if (ended_) {
+    std::fill(allowed.begin(), allowed.end(), std::uint8_t{0});
+    return;
   }
+  collect_garbage();
+  masks_->write(place_, allowed);
 }
 
 std::uint32_t GrammarState::after(std::uint32_t place, std::string_view text) {
@@ -132,20 +89,20 @@ bool GrammarState::fits(TokenId token, std::int64_t tokens_left) {
          static_cast<std::int64_t>(completion_tokens_at(next).size()) <= tokens_left;
 }
 
-std::vector<TokenId> GrammarState::advance(TokenId token, std::int64_t tokens_left) {
-  std::vector<TokenId> forced;
+std::optional<std::vector<TokenId>> GrammarState::advance(TokenId token, std::int64_t tokens_left) {
   if (fits(token, tokens_left - 1)) {
     accept(token);
-    return forced;
+    return std::nullopt;
   }
-  forced = completion_tokens();
-  for (const TokenId taken : forced) accept(taken);
-  return forced;
+  std::vector<TokenId> rest = completion_tokens();
+  accept_text(completion());
+  ended_ = true;
+  return rest;
 }
 
 void GrammarState::collect_garbage() {
   if (stacks_->places() <= kMaxPlaces) return;
-  masks_->words.clear();
+  masks_->forget();
   place_ = stacks_->keep_only(place_);
 }
 

@@ -47,6 +47,7 @@ Utf8States add_characters(Automaton& automaton) {
   for (std::size_t i = 0; i < kUtf8Places; ++i)
     for (const Utf8Edge& edge : utf8_edges(static_cast<Utf8Place>(i)))
       automaton.edge(states[i], edge.first, edge.last, at(states, edge.to));
+  automaton[at(states, kBetween)].in_text = true;
   return states;
 }
 

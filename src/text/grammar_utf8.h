@@ -37,7 +37,8 @@ inline StateId at(const Utf8States& states, Utf8Place place) {
   return states[static_cast<std::size_t>(place)];
 }
 
-/// States that read characters for ever; what ends the text is the caller's to add to kBetween.
+/// States that read characters for ever. The quote that ends the text is the caller's to add to kBetween, and
+/// escapes, if any.
 Utf8States add_characters(Automaton& automaton);
 
 }  // namespace seekline::grammar

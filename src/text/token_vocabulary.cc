@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "seekline/error.h"
+#include "text/grammar_utf8.h"
 
 namespace seekline {
 namespace {
@@ -34,6 +35,7 @@ TokenVocabulary::TokenVocabulary(std::span<const std::string> texts, std::vector
   }
   check_bytes();
   build_tree();
+  find_texts();
 }
 
 std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& tokenizer,
@@ -78,13 +80,37 @@ void TokenVocabulary::build_tree() {
       const auto byte = static_cast<std::uint8_t>(now[open.size()]);
       open.push_back(static_cast<std::uint32_t>(nodes_.size()));
       // A node without tokens of its own has the same first token as the node behind it.
-      nodes_.push_back({0, i, static_cast<std::uint16_t>(open.size()), byte});
+      nodes_.push_back({0, i, static_cast<std::uint16_t>(open.size()), byte, false});
     }
     max_depth_ = std::max(max_depth_, now.size());
     last = now;
   }
   close_to(0);
-  nodes_.push_back({0, static_cast<std::uint32_t>(tokens_.size()), 0, 0});
+  nodes_.push_back({0, static_cast<std::uint32_t>(tokens_.size()), 0, 0, false});
+}
+
+// From the leaves up: at which places of a character the texts below may begin.
+void TokenVocabulary::find_texts() {
+  using grammar::Utf8Place;
+  constexpr std::uint8_t kNowhere = grammar::kUtf8Places;
+  std::array<std::array<std::uint8_t, 256>, grammar::kUtf8Places> next{};
+  for (std::size_t place = 0; place < next.size(); ++place) {
+    next[place].fill(kNowhere);
+    for (const grammar::Utf8Edge& edge : grammar::utf8_edges(static_cast<Utf8Place>(place)))
+      for (unsigned byte = edge.first; byte <= edge.last; ++byte)
+        next[place][byte] = static_cast<std::uint8_t>(edge.to);
+  }
+  std::vector<std::uint8_t> fits(nodes_.size());  // [node] bit p: all below it reads from place p
+  for (std::size_t i = nodes_.size() - 1; i-- > 0;) {
+    fits[i] = 0xFF;
+    for (std::size_t child = i + 1; child < nodes_[i].end; child = nodes_[child].end)
+      for (std::size_t place = 0; place < next.size(); ++place) {
+        const std::uint8_t to = next[place][nodes_[child].byte];
+        if (to == kNowhere || (fits[child] >> to & 1) == 0)
+          fits[i] &= static_cast<std::uint8_t>(~(1u << place));
+      }
+    nodes_[i].text_below = (fits[i] >> static_cast<unsigned>(Utf8Place::kBetween) & 1) != 0;
+  }
 }
 
 std::vector<TokenId> TokenVocabulary::spell(std::string_view text) const {

@@ -37,11 +37,18 @@ class TokenVocabulary {
     std::uint32_t first_token;  ///< tokens()[first_token .. the next node's first_token) end here
     std::uint16_t depth;        ///< 1 for a first byte
     std::uint8_t byte;
+    bool text_below;  ///< what follows it in all tokens below is UTF-8 that needs no escape in JSON; it may
+                      ///< be cut
   };
   std::span<const Node> nodes() const { return {nodes_.data(), nodes_.size() - 1}; }
   std::span<const TokenId> tokens_at(std::size_t node) const {
     return {tokens_.data() + nodes_[node].first_token,
             nodes_[node + 1].first_token - nodes_[node].first_token};
+  }
+  /// All tokens at and below a node.
+  std::span<const TokenId> tokens_from(std::size_t node) const {
+    return {tokens_.data() + nodes_[node].first_token,
+            nodes_[nodes_[node].end].first_token - nodes_[node].first_token};
   }
   std::size_t max_depth() const { return max_depth_; }
 
@@ -50,6 +57,7 @@ class TokenVocabulary {
 
  private:
   void build_tree();
+  void find_texts();
   void check_bytes() const;
 
   std::vector<std::string> texts_;

@@ -33,10 +33,14 @@ class RandomSchemas {
     return std::uniform_int_distribution<std::uint32_t>(0, n - 1)(random_);
   }
 
+  std::string pick(const std::vector<std::string>& from) {
+    return from[below(static_cast<std::uint32_t>(from.size()))];
+  }
+
   std::string name() {
     static const std::vector<std::string> names{"a", "ab",        "abc",  "é",  "éa", "x\"y",
                                                 "",  "two words", "中文", "\n", "b",  "B"};
-    return names[below(static_cast<std::uint32_t>(names.size()))];
+    return pick(names);
   }
 
   Json literal() {
@@ -54,17 +58,17 @@ class RandomSchemas {
                                                 "[]",
                                                 R"({"a":[1,{"b":null}]})",
                                                 R"(["x",2])"};
-    return Json::parse(texts[below(static_cast<std::uint32_t>(texts.size()))]);
+    return Json::parse(pick(texts));
   }
 
   Json schema(int depth) {
     Json schema = Json::object();
     switch (below(depth > 0 ? 12 : 6)) {
       case 0:
-        schema["type"] = std::vector<std::string>{"string", "integer", "number", "boolean", "null"}[below(5)];
+        schema["type"] = pick({"string", "integer", "number", "boolean", "null"});
         break;
       case 1:
-        schema["type"] = {"null", std::vector<std::string>{"string", "number", "integer"}[below(3)]};
+        schema["type"] = Json::array({"null", pick({"string", "number", "integer"})});
         break;
       case 2:
         for (std::uint32_t i = 0; i <= below(5); ++i) schema["enum"].push_back(literal());
@@ -73,7 +77,7 @@ class RandomSchemas {
         schema["const"] = literal();
         break;
       case 4:
-        schema["$ref"] = std::string("#/$defs/") + std::vector<std::string>{"a", "b", "c"}[below(3)];
+        schema["$ref"] = "#/$defs/" + pick({"a", "b", "c"});
         break;
       case 5:
         break;  // anything
@@ -92,13 +96,15 @@ class RandomSchemas {
   }
 
   void fill_object(Json& schema, int depth) {
-    schema["type"] = below(3) > 0 ? Json("object") : Json({"object", "null", "array"});
+    schema["type"] = below(3) > 0 ? Json("object") : Json::array({"object", "null", "array"});
     for (std::uint32_t i = below(5); i > 0; --i)
       schema["properties"][name()] = below(10) == 0 ? Json(below(2) == 0) : this->schema(depth - 1);
-    for (std::uint32_t i = below(4); i > 0; --i) schema["required"].push_back(name());
+    Json required = Json::array();
+    for (std::uint32_t i = below(4); i > 0; --i) required.push_back(name());
     if (schema.contains("properties"))
       for (const auto& [key, value] : schema["properties"].items())
-        if (below(3) == 0) schema["required"].push_back(key);
+        if (below(3) == 0) required.push_back(key);
+    if (below(4) > 0) schema["required"] = required;
     switch (below(4)) {
       case 0:
         schema["additionalProperties"] = this->schema(depth - 1);
@@ -127,7 +133,9 @@ std::optional<Grammar> grammar_of(const Json& schema) {
 // Chooses among the allowed tokens, by preference one of a text that is short, as models that end do.
 TokenId choose(const std::vector<std::uint8_t>& allowed, const TokenVocabulary& vocabulary,
                std::mt19937& random) {
-  std::vector<TokenId> all, brief;
+  static std::vector<TokenId> all, brief;
+  all.clear();
+  brief.clear();
   for (std::size_t id = 0; id < allowed.size(); ++id) {
     if (!allowed[id]) continue;
     all.push_back(static_cast<TokenId>(id));
@@ -165,10 +173,9 @@ Walk random_walk(const Grammar& grammar, const std::shared_ptr<const TokenVocabu
     const TokenId token = choose(allowed, *vocabulary, random);
     if (token < 0) return {walk.text, walk.tokens, false};
     if (vocabulary->is_end(token)) return walk;
-    const std::vector<TokenId> forced = state.advance(token, budget - walk.tokens);
-    if (forced.empty() && budget > walk.tokens) take(token);
-    for (const TokenId last : forced) take(last);
-    if (!forced.empty()) break;
+    const auto rest = state.advance(token, budget - walk.tokens);
+    if (!rest) take(token);
+    for (const TokenId last : rest.value_or(std::vector<TokenId>{})) take(last);
   }
   walk.ok = walk.ok && walk.tokens <= budget;
   return walk;
@@ -207,18 +214,18 @@ TEST(GrammarRandom, MasksHoldExactlyTheTokensThatCanBeTaken) {
 }
 
 TEST(GrammarRandom, TextsOfTheDeepSeekVocabularyValidate) {
-  check_walks(golden::v4_tokenizer(), {1}, 40, 2, false);
+  check_walks(golden::v4_tokenizer(), {1}, 30, 1, false);
 }
 
 TEST(GrammarRandom, TextsOfTheSmolVocabularyValidate) {
-  check_walks(golden::smollm2_tokenizer(), {0, 2}, 40, 2, false);
+  check_walks(golden::smollm2_tokenizer(), {0, 2}, 40, 1, false);
 }
 
 TEST(GrammarRandom, AnyObjectOfEveryVocabularyParses) {
   std::mt19937 random(5);
   for (const Tokenizer* tokenizer : {&golden::tiny_tokenizer(), &golden::v4_tokenizer()}) {
     const auto vocabulary = TokenVocabulary::of(*tokenizer, std::vector<TokenId>{1});
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 6; ++i) {
       const Walk walk = random_walk(Grammar::json_object(), vocabulary, 200, random, false);
       ASSERT_TRUE(walk.ok) << walk.text;
       EXPECT_TRUE(Json::parse(walk.text, nullptr, false).is_object()) << walk.text;

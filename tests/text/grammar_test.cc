@@ -241,10 +241,14 @@ TEST(Grammar, EndsAreToldApart) {
 TEST(Grammar, AdvanceClosesTheTextWhenTokensRunOut) {
   GrammarState state(Grammar::json_object(), byte_vocabulary());
   ASSERT_TRUE(state.accept_text(R"({"a": ")"));
-  EXPECT_TRUE(state.advance('x', 10).empty());
-  EXPECT_TRUE(state.advance('y', 3).empty());  // "} still fits
+  EXPECT_FALSE(state.advance('x', 10));
+  EXPECT_FALSE(state.advance('y', 3));  // "} still fits
   EXPECT_EQ(state.advance('z', 2), (std::vector<TokenId>{'"', '}'}));
   EXPECT_TRUE(state.finished());
+  GrammarState number(Grammar::from_json_schema(Json::parse(R"({"type": "integer"})")), byte_vocabulary());
+  EXPECT_FALSE(number.advance('7', 1));
+  EXPECT_EQ(number.advance('7', 0), std::vector<TokenId>{});  // nothing is missing
+  EXPECT_TRUE(number.finished());
 }
 
 TEST(TokenVocabulary, SpellsWithLongTokensFirst) {
