@@ -10,20 +10,34 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   const std::map<std::string, Activations> activations{{"reference", Activations::kReference},
                                                        {"plain", Activations::kPlain}};
   const std::map<std::string, Rows> rows{
-      {"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}};
+      {"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}, {"fp8", Rows::kFp8}};
   const std::map<std::string, Arithmetic> arithmetic{{"fast", Arithmetic::kFast}, {"f32", Arithmetic::kF32}};
   command
       .add_option("--activations", o.settings.activations,
                   "inputs of quantized layers: reference (as trained), plain")
       ->transform(CLI::CheckedTransformer(activations).description(""))
       ->default_str("reference");
-  command.add_option("--rows", o.settings.rows, "cache rows: deployed (the family's formats), bf16, f32")
+  const std::map<std::string, LatentOrder> orders{{"auto", LatentOrder::kAuto},
+                                                  {"absorb", LatentOrder::kAbsorb},
+                                                  {"expand", LatentOrder::kExpand},
+                                                  {"pre-merge", LatentOrder::kPreMerge},
+                                                  {"by-cost", LatentOrder::kByCost}};
+  command
+      .add_option("--rows", o.settings.rows,
+                  "cache rows: deployed (the family's formats), bf16, f32; fp8 (V2, V3: the rows of V3.2)")
       ->transform(CLI::CheckedTransformer(rows).description(""))
       ->default_str("deployed");
   command
       .add_option("--arithmetic", o.settings.arithmetic, "fast (bf16 products, f32 sums), f32 (no rounding)")
       ->transform(CLI::CheckedTransformer(arithmetic).description(""))
       ->default_str("fast");
+  command
+      .add_option(
+          "--latent-order", o.settings.latent_order,
+          "products of latent attention (V2, V3, V3.2): auto (by geometry), absorb, expand, pre-merge "
+          "(larger weights), by-cost (for each run; bits then depend on the cut into runs)")
+      ->transform(CLI::CheckedTransformer(orders).description(""))
+      ->default_str("auto");
   command.add_option("--threads", o.threads, "threads; 0: one a processor")->capture_default_str();
   command.add_option("--chunk", o.batch_tokens, "tokens of one forward at most")->capture_default_str();
   command.add_option("--context", o.context, "tokens of a sequence at most; 0: what the model was made for")
