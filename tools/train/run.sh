@@ -20,6 +20,6 @@ if [ -f "$state/train.pid" ] && kill -0 "$(cat "$state/train.pid")" 2>/dev/null;
     echo "already running: $(cat "$state/train.pid")"
     exit 0
 fi
-export TORCHINDUCTOR_CACHE_DIR=$state/inductor OMP_NUM_THREADS=2
+export TORCHINDUCTOR_CACHE_DIR=$state/inductor OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 nohup setsid nice -n 19 "$state/venv/bin/python" -m nano.train "$state" "$@" >>"$state/train.out" 2>&1 &
 echo "started; log: $state/log.jsonl"

@@ -1,7 +1,7 @@
 """Joined softmax over window rows, selected compressed entries and a sink.
 
 Shapes: B sequences of T tokens, N = B T, H heads of d channels, S compressed entries a sequence, w window.
-Entries come in two ways: `entries` [N, K, d] gathered per query (top-k on), or all of them with a mask (top-k off).
+The window mask is [N, 2w]. Entries come in two ways: `entries` [N, K, d] gathered per query (top-k on), or all of them with a mask (top-k off).
 """
 import torch
 import torch.nn.functional as F
@@ -19,34 +19,34 @@ def window_mask(T, w, floor=0):
     return torch.where(ok, 0.0, NEG)
 
 
-def window_keys(rows, B, w):
-    """[N, d] -> [B T/w, 2w, d]: the band of two blocks that a block of queries may see."""
-    k = rows.view(B, -1, w, rows.shape[-1])
-    return torch.cat([F.pad(k, (0, 0, 0, 0, 1, 0))[:, :-1], k], 2).flatten(0, 1)
+def window_keys(rows, w):
+    """[N, d] -> [N/w, 2w, d]: the band of two blocks that a block of queries may see. The mask hides the block before a sequence."""
+    k = rows.view(-1, w, rows.shape[-1])
+    return torch.cat([F.pad(k, (0, 0, 0, 0, 1, 0))[:-1], k], 1)
 
 
 def window_scores(q, keys, mask):
-    """q [N, H, d] (scaled), keys [N/w, 2w, d], mask [T, 2w] -> [N, H, 2w] f32"""
+    """q [N, H, d] (scaled), keys [N/w, 2w, d], mask [N, 2w] -> [N, H, 2w] f32"""
     N, H, d = q.shape
     s = torch.bmm(q.view(keys.shape[0], -1, d), keys.transpose(1, 2)).view(N, H, -1).float()
-    return s + mask.repeat(N // mask.shape[0], 1)[:, None]
+    return s + mask[:, None]
 
 
-def attend_window(q, win, mask, sink, B):
+def attend_window(q, win, mask, sink):
     """Window-only layer -> [N, H, d]"""
     N, H, d = q.shape
     w = mask.shape[1] // 2
-    keys = window_keys(win, B, w)
+    keys = window_keys(win, w)
     s = torch.cat([window_scores(q, keys, mask), sink.view(1, H, 1).expand(N, H, 1)], -1)
     p = s.softmax(-1)[..., :-1].to(win.dtype)
     return torch.bmm(p.reshape(N // w, w * H, 2 * w), keys).view(N, H, d)
 
 
-def attend_selected(q, win, entries, valid, mask, sink, B):
+def attend_selected(q, win, entries, valid, mask, sink):
     """entries [N, K, d] gathered for each query, valid [N, K] bool -> [N, H, d]"""
     N, H, d = q.shape
     w = mask.shape[1] // 2
-    keys = window_keys(win, B, w)
+    keys = window_keys(win, w)
     e = torch.bmm(q, entries.transpose(1, 2)).float() + torch.where(valid, 0.0, NEG)[:, None]
     p = torch.cat([window_scores(q, keys, mask), e, sink.view(1, H, 1).expand(N, H, 1)], -1).softmax(-1).to(win.dtype)
     o = torch.bmm(p[..., :2 * w].reshape(N // w, w * H, 2 * w), keys).view(N, H, d)
@@ -57,7 +57,7 @@ def attend_all(q, win, rows, emask, mask, sink, B):
     """rows [B, S, d], emask [B | 1, T, S] additive -> [N, H, d]"""
     N, H, d = q.shape
     T, w = N // B, mask.shape[1] // 2
-    keys = window_keys(win, B, w)
+    keys = window_keys(win, w)
     e = torch.bmm(q.view(B, T * H, d), rows.transpose(1, 2)).view(B, T, H, -1).float() + emask[:, :, None]
     p = torch.cat([window_scores(q, keys, mask), e.view(N, H, -1), sink.view(1, H, 1).expand(N, H, 1)], -1).softmax(-1).to(win.dtype)
     o = torch.bmm(p[..., :2 * w].reshape(N // w, w * H, 2 * w), keys).view(N, H, d)
@@ -72,8 +72,8 @@ def attend_probes(q, win, rows, emask, mask, sink, at):
     T, w = N // B, mask.shape[1] // 2
     flat = (at + torch.arange(B)[:, None] * T).flatten()
     qp = q.index_select(0, flat)
-    keys = window_keys(win, B, w).index_select(0, flat // w)                                  # [B R, 2w, d]
-    sw = torch.bmm(qp, keys.transpose(1, 2)).float() + mask.index_select(0, at.flatten())[:, None]
+    keys = window_keys(win, w).index_select(0, flat // w)                                  # [B R, 2w, d]
+    sw = torch.bmm(qp, keys.transpose(1, 2)).float() + mask.index_select(0, flat)[:, None]
     e = torch.bmm(qp.view(B, R * H, d), rows.transpose(1, 2)).view(B, R, H, -1).float() + emask[:, :, None]
     z = torch.cat([sw.view(B, R, H, 2 * w), e, sink.view(1, 1, H, 1).expand(B, R, H, 1)], -1)
     return z.softmax(-1)[..., 2 * w:-1]

@@ -1,12 +1,10 @@
-"""Batches of documents, made ahead in a second process. A batch depends on its seed and stage only."""
-import multiprocessing as mp
+"""Batches of documents. A batch depends on its seed, length and stage only."""
 import random
-from collections import deque
 
 import torch
 
 from .auxiliary import Probes
-from .documents import ANSWER, PAD, PAIR, TEXT, Writer
+from .documents import ANSWER, PAD, PAIR, TEXT
 
 CHARS_PER_TOKEN = 3.95
 
@@ -19,54 +17,22 @@ def document(writer, seed, T, stage):
     if u < stage.pairs + stage.stories:
         ids, kinds = writer.encode(writer.pairs(seed, chars) if u < stage.pairs else writer.story(seed, int(chars * 1.05)))
         return ids[:T + 1], kinds[:T + 1]
-    questions = r.choice(stage.questions(T))
+    questions, least = r.choice(stage.questions(T)), chars // 2
     while True:
         ids, kinds = writer.encode(writer.lookup(seed, chars, questions, facts=stage.facts)[0])
         if len(ids) <= T + 1:
             return ids, kinds
         chars = int(chars * min(0.97, (T + 1) / len(ids)))
+        if chars < least:                                     # the questions alone fill the document
+            chars, questions = 2 * least, questions - 1
 
 
-def make(writer, seed, stage, tokens):
-    """-> ids [B, T + 1], kinds [B, T + 1]; T is drawn from the stage's lengths, B T = tokens"""
-    T = random.Random(seed).choice(stage.lengths)
+def make(writer, seed, T, stage, tokens):
+    """-> ids [B, T + 1], kinds [B, T + 1]; B T = tokens"""
     rows = [document(writer, seed * 1000 + b, T, stage) for b in range(tokens // T)]
     ids = torch.tensor([i + [2] * (T + 1 - len(i)) for i, _ in rows])
     kinds = torch.tensor([k + [PAD] * (T + 1 - len(k)) for _, k in rows])
     return ids, kinds
-
-
-def _work(tok_file, real, jobs, results):
-    from tokenizers import Tokenizer
-    torch.set_num_threads(1)
-    writer = Writer(Tokenizer.from_file(tok_file), real)
-    for job in iter(jobs.get, None):
-        ids, kinds = make(writer, *job)
-        results.put((job[0], ids.numpy(), kinds.numpy()))
-
-
-class Ahead:
-    """Keeps `depth` batches in the making."""
-
-    def __init__(self, tok_file, real, tokens, depth=3):
-        ctx = mp.get_context('spawn')
-        self.jobs, self.results = ctx.Queue(), ctx.Queue()
-        self.process = ctx.Process(target=_work, args=(tok_file, real, self.jobs, self.results), daemon=True)
-        self.process.start()
-        self.tokens, self.depth, self.waiting = tokens, depth, deque()
-
-    def get(self, seed, stage):
-        """The batch of `seed` in `stage`; batches ordered for another stage are thrown away."""
-        while self.waiting and self.waiting[0] != (seed, stage):
-            self.waiting.popleft()
-            self.results.get()
-        for s in range(seed, seed + self.depth):
-            if (s, stage) not in self.waiting:
-                self.waiting.append((s, stage))
-                self.jobs.put((s, stage, self.tokens))
-        self.waiting.popleft()
-        _, ids, kinds = self.results.get()
-        return torch.from_numpy(ids), torch.from_numpy(kinds)
 
 
 def probes(ids, kinds, per_batch, guide, blank, g):

@@ -73,14 +73,12 @@ def ffn_input(x, norm, gate, bias, top, scale, w13, w2, limit, acts):
     return x, ids, weight, F.linear(y, w2)
 
 
-def compress(x, wkv, wgate, norm, B, m):
-    """x [N, D] -> latents [B S, d] f32 (before RoPE)"""
+def compress(x, wkv, wgate, norm, m):
+    """x [N, D] -> latents [N / m, d] f32 (before RoPE)"""
     z = F.linear(x.to(wkv.dtype), wkv).float()
     if m > 1:
-        T = x.shape[0] // B
-        S = T // m
-        cut = lambda v: v.view(B, T, -1)[:, :S * m].unflatten(1, (S, m))
-        z = (cut(z) * cut(F.linear(x.to(wgate.dtype), wgate).float()).softmax(2)).sum(2).flatten(0, 1)
+        cut = lambda v: v.unflatten(0, (-1, m))
+        z = (cut(z) * cut(F.linear(x.to(wgate.dtype), wgate).float()).softmax(1)).sum(1)
     return st.rms(z, norm)
 
 
@@ -137,13 +135,14 @@ class Forward:
             self.tables[key] = tuple(x.repeat(B, 1) for x in rope.table(T, c['qk_rope_head_dim'], theta, scaling))
         return self.tables[key]
 
-    def window_mask(self, T):
-        if T not in self.masks:
-            self.masks[T] = at.window_mask(T, self.c['sliding_window'])
-        return self.masks[T]
+    def window_mask(self, B, T):
+        """[B T, 2w]"""
+        if (B, T) not in self.masks:
+            self.masks[B, T] = at.window_mask(T, self.c['sliding_window']).repeat(B, 1)
+        return self.masks[B, T]
 
     def __call__(self, w, ids, opt, probes=None, keep=None):
-        """ids [B, T], T a multiple of the window -> hidden [N, D] after the last norm, Auxiliary.
+        """ids [B, T], T a multiple of the window and of every m -> hidden [N, D] after the last norm, Auxiliary.
         keep: dict that receives the expert loads and selections."""
         c, P = self.c, self.parts
         B, T = ids.shape
@@ -181,9 +180,9 @@ class Forward:
         cos, sin = self.positions(B, T, m > 0)
         a = lambda n: lw['attn.' + n]
         x, qr, qh, win = P['queries_and_window'](x, lw['attn_norm'], a('wq_a'), a('q_norm'), a('wq_b'), a('wkv'), a('kv_norm'), cos, sin, H, opt.acts, opt.window_rows)
-        mask = self.window_mask(T)
+        mask = self.window_mask(B, T)
         if m == 0:
-            o = P['attend_window'](qh, win, mask, a('attn_sink'), B)
+            o = P['attend_window'](qh, win, mask, a('attn_sink'))
         else:
             if l in c['kv_source_layer_ids']:
                 store = self.publish(lw, x, B, T, m, opt)
@@ -202,8 +201,8 @@ class Forward:
 
     def publish(self, lw, x, B, T, m, opt):
         S = T // m
-        cos, sin = (v.view(B, T, -1)[:, :S * m:m].flatten(0, 1) for v in self.positions(B, T, True))
-        latent = self.parts['compress'](x, lw['attn.compressor.wkv'], lw.get('attn.compressor.wgate'), lw['attn.compressor.norm'], B, m)
+        cos, sin = (v[::m] for v in self.positions(B, T, True))
+        latent = self.parts['compress'](x, lw['attn.compressor.wkv'], lw.get('attn.compressor.wgate'), lw['attn.compressor.norm'], m)
         main, keys = self.parts['store_rows'](latent, cos, sin, lw['attn.indexer.wk'], lw['attn.indexer.k_norm'], opt.main_rows, opt.index_rows)
         return Store(m, main.view(B, S, -1), keys.view(B, S, -1), ix.eligible(0, T, m, S)[None])
 
@@ -227,7 +226,7 @@ class Forward:
         valid = store.picked >= 0
         flat = (store.picked.clamp_min(0) + torch.arange(B)[:, None, None] * S).flatten()
         entries = at.GatherRows.apply(store.rows.reshape(B * S, d), flat).view(B * T, -1, d)
-        return self.parts['attend_selected'](qh, win, entries, valid.flatten(0, 1), mask, sink, B)
+        return self.parts['attend_selected'](qh, win, entries, valid.flatten(0, 1), mask, sink)
 
 
 def logits(hidden, w):

@@ -6,23 +6,19 @@ import argparse
 import json
 import math
 import os
+import sys
 import time
 
 import torch
-import torch.nn.functional as F
 from tokenizers import Tokenizer
 
-from . import batches, schedule, text, weights as wt
-from .documents import ANSWER, PAIR, TEXT
+from . import schedule, weights as wt
 from .engram import Layout
-from .model import Forward, logits
+from .halves import Half, Halves, mean, serve, shared
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKENS = 4096                       # a step
 LR, WARM = 0.003, 50                # AdamW; warm-up steps after every start
-TEXT_SHARE = 0.4                    # of the text tokens enter the loss
-PROBES = 256                        # probe rows a step
-ANSWER_WEIGHT, PAIR_WEIGHT = 8.0, 4.0
 SAVE_SECONDS = 180
 
 
@@ -44,15 +40,11 @@ class Optimizer:
         self.adam = torch.optim.AdamW([dict(params=p, indexer=i, scale=s, weight_decay=0.05 if m else 0.0) for (i, m, s), p in groups.items()],
                                       lr=LR, betas=(0.9, 0.98), eps=1e-8, fused=True)
 
-    def step(self, work, lr, index_lr):
-        """Takes the gradients of the working copies. -> their norm; a step with a broken gradient is left out."""
-        grads = []
+    def step(self, grads, lr, index_lr):
+        """-> norm of the gradient; a step with a broken gradient is left out."""
         for k, p in self.parameters.items():
-            g = work[k].grad
-            p.grad = None if g is None else g.float()
-            if g is not None:
-                grads.append(p)
-        norm = torch.nn.utils.clip_grad_norm_(grads, 1.0).item()
+            p.grad = grads.get(k)
+        norm = torch.nn.utils.clip_grad_norm_([p for p in self.parameters.values() if p.grad is not None], 1.0).item()
         if math.isfinite(norm):
             for g in self.adam.param_groups:
                 g['lr'] = LR * lr * g['scale'] * (index_lr if g['indexer'] else 1.0)
@@ -60,25 +52,34 @@ class Optimizer:
         return norm
 
 
+class Setting:
+    """What both processes know: config, tensors in shared memory, half of a batch."""
+
+    def __init__(self, folder, memory=None, compiled=True):
+        config = read_config()
+        tok = Tokenizer.from_file(os.path.join(HERE, 'tokenizer.json'))
+        layout = Layout(config['text_config'], tok)
+        self.specs = wt.specs(config, layout.compressed)
+        shapes = {(part, k): s.shape for part in ('master', 'gradient') for k, s in self.specs.items()}
+        self.memory = memory
+        if memory is None:
+            self.memory = os.memfd_create('nano')
+            os.truncate(self.memory, 4 * sum(map(math.prod, shapes.values())))
+        tensors = shared(self.memory, shapes)
+        self.masters, self.theirs = ({k: tensors[part, k] for k in self.specs} for part in ('master', 'gradient'))
+        self.half = Half(config, tok, layout, self.specs, self.masters, os.path.join(folder, 'real.txt'), TOKENS // 2, compiled)
+
+
 class Run:
     def __init__(self, folder, compiled=True):
         self.folder = folder
-        self.config = read_config()
-        self.c = self.config['text_config']
-        tok_file = os.path.join(HERE, 'tokenizer.json')
-        self.tok = Tokenizer.from_file(tok_file)
-        self.blank = self.tok.encode(' ', add_special_tokens=False).ids[0]
-        layout = Layout(self.c, self.tok)
-        self.specs = wt.specs(self.config, layout.compressed)
-        self.masters = wt.initial(self.specs)
-        self.optimizer = Optimizer(self.masters, self.specs)
-        self.forward = Forward(self.config, layout)
-        self.round = wt.round_weight
-        if compiled:
-            self.forward.compile()
-            self.round = torch.compile(wt.round_weight, dynamic=False)
+        s = Setting(folder, compiled=compiled)
+        self.masters = s.masters
+        for k, v in wt.initial(s.specs).items():
+            self.masters[k].copy_(v)
+        self.optimizer = Optimizer(self.masters, s.specs)
+        self.halves = Halves(s.half, s.memory, s.theirs, [sys.executable, '-m', 'nano.train', folder, *([] if compiled else ['--eager'])])
         self.state = dict(step=0, tokens=0, stage=0, stage_tokens=0, hit=0.0, seconds=0.0)
-        self.ahead = batches.Ahead(tok_file, text.load(os.path.join(folder, 'real.txt'))[0], TOKENS)
         self.path = os.path.join(folder, 'checkpoint.pt')
         if os.path.exists(self.path):
             self.load()
@@ -98,29 +99,10 @@ class Run:
 
     def step(self, stage, lr):
         """One step -> figures for the log"""
-        s, g = self.state, torch.Generator().manual_seed(self.state['step'])
-        ids, kinds = self.ahead.get(1_000_000 + s['step'], stage)
-        work = wt.working(self.masters, self.specs, stage.options.weights, torch.bfloat16, self.round)
-        for k, v in work.items():
-            v.requires_grad_(not k.endswith('gate.bias'))
-        keep = {}
-        hidden, aux = self.forward(work, ids[:, :-1], stage.options, batches.probes(ids, kinds, PROBES, stage.guide > 0, self.blank, g), keep)
-        at = batches.loss_rows(kinds, TEXT_SHARE, g)
-        kind, target = kinds[:, 1:].flatten()[at], ids[:, 1:].flatten()[at]
-        z = logits(hidden.index_select(0, at), work).float()
-        ce = F.cross_entropy(z, target, reduction='none')
-        weight = torch.where(kind == ANSWER, ANSWER_WEIGHT, torch.where(kind == PAIR, PAIR_WEIGHT, stage.text_weight / TEXT_SHARE))
-        loss = (ce * weight).sum() / weight.sum() + stage.index * aux.index + stage.lost * aux.lost + stage.guide * (aux.guide + aux.named) / 5
-        loss.backward()
-        norm = self.optimizer.step(work, lr * stage.lr, stage.index_lr)
-        self.balance(keep['loads'], lr)
-        with torch.no_grad():
-            answer = (kind == ANSWER) & (target != self.blank)
-            hit = (z[answer].argmax(-1) == target[answer]).float().mean().item()
-            pair = (z[kind == PAIR].argmax(-1) == target[kind == PAIR]).float().mean().item()
-            mean = lambda m: ce[m].mean().item()
-            return dict(T=ids.shape[1] - 1, text=mean(kind == TEXT), answer=mean(answer), hit=hit, pair=pair, index=aux.index.item(), lost=aux.lost.item(),
-                        held=aux.kept / aux.total if aux.total else float('nan'), guide=float(aux.guide), named=float(aux.named), grad=norm)
+        grads, figures, loads = self.halves.gradient(self.state['step'], stage)
+        figures['grad'] = self.optimizer.step(grads, lr * stage.lr, stage.index_lr)
+        self.balance(loads, lr)
+        return figures
 
     def balance(self, loads, lr):
         """The router's bias moves against overload; nothing else balances the experts."""
@@ -145,8 +127,8 @@ class Run:
                 s['hit'] += 0.03 * (r['hit'] - s['hit'])
             seen.append(r)
             if len(seen) == 20:
-                mean = lambda k: round(sum(v) / len(v), 4) if (v := [x[k] for x in seen if math.isfinite(x[k])]) else None
-                out = dict(step=s['step'], tokens=round(s['tokens'] / 1e6, 3), stage=stage.name, ema=round(s['hit'], 4), **{k: mean(k) for k in r},
+                out = dict(step=s['step'], tokens=round(s['tokens'] / 1e6, 3), stage=stage.name, ema=round(s['hit'], 4),
+                           **{k: round(mean([x[k] for x in seen]), 4) for k in r},
                            rate=round(20 * TOKENS / (time.time() - since)), minutes=round(s['seconds'] / 60, 1))
                 print(json.dumps(out), file=log, flush=True)
                 seen, since = [], time.time()
@@ -164,11 +146,17 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument('folder')
     a.add_argument('--tokens', type=float, default=80.0, help='budget, in millions; the rate falls over the last tenth')
+    a.add_argument('--eager', action='store_true', help='compile nothing')
+    a.add_argument('--half', help=argparse.SUPPRESS)
     a = a.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)                 # two processes, see halves.py
+    if a.half:
+        memory, pipe = map(int, a.half.split(','))
+        s = Setting(a.folder, memory, compiled=not a.eager)
+        return serve(s.half, s.theirs, pipe)
     with open(os.path.join(a.folder, 'train.pid'), 'w') as f:
         f.write(str(os.getpid()))
-    Run(a.folder).train(a.tokens * 1e6)
+    Run(a.folder, compiled=not a.eager).train(a.tokens * 1e6)
 
 
 if __name__ == '__main__':

@@ -34,7 +34,7 @@ class ForwardTest(unittest.TestCase):
             return logits(hidden[:len(ids)], self.weights)
 
     def test_logits_equal_the_official_scripts_on_rows_without_an_edge(self):
-        for mode, acts in (('exact', True), ('plain', False)):
+        for mode, acts, least in (('exact', True, 200), ('plain', False, 160)):
             clean = bad = 0
             for case in self.cases:
                 name = case['id'] if mode == 'exact' else case['id'] + '/plain'
@@ -48,7 +48,7 @@ class ForwardTest(unittest.TestCase):
                 ok = noise < 1e-5
                 clean += int(ok.sum())
                 bad += int((error[ok] > (10 * noise[ok]).clamp_min(2e-5)).sum())
-            self.assertGreater(clean, 200)
+            self.assertGreater(clean, least, mode)
             self.assertLessEqual(bad, 0.02 * clean, mode)
 
     def test_a_selection_of_every_entry_equals_dense_attention(self):
