@@ -12,6 +12,7 @@
 
 namespace seekline {
 
+class PrefixCache;
 class SequenceCache;
 class Timeline;
 
@@ -20,6 +21,9 @@ struct SessionOptions {
   /// Computes every prompt that reused something a second time from nothing and throws Error(kInternal) at
   /// the first bit that differs, naming layer and position. Not with ReplayWay::kBounded.
   bool verify_reuse = false;
+  /// Prompts look here for what they begin like, and leave here what they computed; null: the session's own
+  /// tokens only.
+  std::shared_ptr<PrefixCache> prefixes;
 };
 
 /// What a prompt answers is a function of its tokens and the decoder mode (ReplayWay::kBounded excepted): not
@@ -30,7 +34,7 @@ class Session {
   explicit Session(std::shared_ptr<Model> model, const SessionOptions& options = {});
   ~Session();
   Session(Session&&) noexcept;
-  Session& operator=(Session&&) noexcept;
+  Session& operator=(Session&&) = delete;
 
   std::int64_t length() const;
   std::span<const std::int32_t> tokens() const;
@@ -70,6 +74,7 @@ class Session {
  private:
   Session(std::shared_ptr<Model> model, const SessionOptions& options, std::unique_ptr<Timeline> timeline);
   void check(std::span<const std::int32_t> tokens) const;
+  void begin(std::span<const std::int32_t> tokens);
   bool compute(const std::function<bool(std::int64_t)>& progress);
 
   std::shared_ptr<Model> model_;

@@ -16,6 +16,14 @@ bool has_decoder(const CachePlan& plan) {
   return plan.first_decoder_layer() < static_cast<int>(plan.layers.size());
 }
 
+bool runs_ced(const CachePlan& plan, DecoderMode mode) {
+  return mode == DecoderMode::kCed && has_decoder(plan);
+}
+
+std::int64_t first_of_last_window(const CachePlan& plan, std::int64_t prompt) {
+  return std::max<std::int64_t>(0, prompt - std::max(1, plan.window));
+}
+
 std::int64_t longest_tail(const CachePlan& plan) {
   std::int64_t rows = 0;
   for (const Store& store : plan.stores)
@@ -46,14 +54,18 @@ std::int64_t replay_reach(const CachePlan& plan, DecoderMode mode) {
   return windows * std::max(0, plan.window - 1) + longest_tail(plan);
 }
 
+std::int64_t ring_goal(const CachePlan& plan, const PromptQuestion& q) {
+  const std::int64_t kept = std::min(q.rows, q.tokens - 1);
+  return runs_ced(plan, q.mode) ? std::min(kept, first_of_last_window(plan, q.prompt)) : kept;
+}
+
 PromptWork plan_prompt(const CachePlan& plan, const PromptQuestion& q, std::span<const RingPoint> points) {
   SEEKLINE_CHECK(q.tokens >= 1 && q.prompt >= 1 && q.prompt <= q.tokens, "a prompt has tokens");
-  const bool ced = q.mode == DecoderMode::kCed && has_decoder(plan);
+  const bool ced = runs_ced(plan, q.mode);
   PromptWork work;
   work.kept = std::min(q.rows, q.tokens - 1);
-  // Where computing has to be right from: the first new token, or the first that the decoder part needs.
-  const std::int64_t decoder = std::max<std::int64_t>(0, q.prompt - std::max(1, plan.window));
-  const std::int64_t goal = ced ? std::min(work.kept, decoder) : work.kept;
+  const std::int64_t decoder = first_of_last_window(plan, q.prompt);
+  const std::int64_t goal = ring_goal(plan, q);
   work.start = goal;
   work.right_from = goal;
   if (has_rings(plan) && goal > 0) {

@@ -40,6 +40,10 @@ struct PromptWork {
   std::int64_t point = -1;  ///< kPoint: index into the ring points
 };
 
+/// Where the rings have to be right: at the first token that is new, or that the decoder part of a prompt
+/// begins with.
+std::int64_t ring_goal(const CachePlan& plan, const PromptQuestion& question);
+
 /// Tokens before a position that an exact replay computes so that all rings of the layers concerned come out
 /// right there: L windows of w tokens reach back L (w - 1), and compressor tails as far as they are long.
 std::int64_t replay_reach(const CachePlan& plan, DecoderMode mode);

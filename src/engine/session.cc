@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "checkpoint/scale_check.h"
 #include "engine/executor.h"
+#include "engine/prefix_cache.h"
 #include "engine/timeline.h"
 #include "engine/verify_reuse.h"
 
@@ -34,9 +36,10 @@ Session::Session(std::shared_ptr<Model> model, const SessionOptions& options)
 Session::Session(std::shared_ptr<Model> model, const SessionOptions& options,
                  std::unique_ptr<Timeline> timeline)
     : model_(std::move(model)), options_(options), timeline_(std::move(timeline)) {}
-Session::~Session() = default;
+Session::~Session() {
+  if (timeline_ && options_.prefixes) options_.prefixes->keep(std::move(timeline_));
+}
 Session::Session(Session&&) noexcept = default;
-Session& Session::operator=(Session&&) noexcept = default;
 
 std::int64_t Session::length() const { return timeline_->size(); }
 std::span<const std::int32_t> Session::tokens() const { return timeline_->tokens(); }
@@ -80,7 +83,7 @@ bool Session::append(std::span<const std::int32_t> tokens,
 bool Session::prompt(std::span<const std::int32_t> tokens,
                      const std::function<bool(std::int64_t)>& progress) {
   check(tokens);
-  timeline_->begin(tokens, std::ssize(tokens), options_.way);
+  begin(tokens);
   if (!compute(progress)) {
     timeline_->stop();
     logits_.clear();
@@ -89,6 +92,15 @@ bool Session::prompt(std::span<const std::int32_t> tokens,
   if (options_.verify_reuse && timeline_->report().reused_tokens > 0)
     verify_reuse(*model_, *timeline_, logits_);
   return true;
+}
+
+void Session::begin(std::span<const std::int32_t> tokens) {
+  if (!options_.prefixes) return timeline_->begin(tokens, std::ssize(tokens), options_.way);
+  const std::vector<std::int32_t> all(tokens.begin(),
+                                      tokens.end());  // they may lie in the timeline that is given away
+  options_.prefixes->keep(std::exchange(timeline_, nullptr));
+  timeline_ = std::make_unique<Timeline>(model_->pages(), model_->options().decoder);  // where acquire throws
+  timeline_ = options_.prefixes->acquire(all, std::ssize(all), options_.way);
 }
 
 void Session::extend(std::int32_t token) {
@@ -114,6 +126,7 @@ bool Session::compute(const std::function<bool(std::int64_t)>& progress) {
       run.cache->ledger().reset();
       model_->executor().forward({&run, 1}, {logits_.data(), last ? 1 : 0, model_->vocab_size()});
       timeline_->ran(run);
+      if (options_.prefixes) options_.prefixes->ran(*timeline_);
       if (progress && !progress(timeline_->size() - timeline_->pending()) && !last) return false;
     }
   } catch (...) {

@@ -54,7 +54,7 @@ void Timeline::begin(std::span<const std::int32_t> tokens, std::int64_t prompt, 
   work_ = plan_prompt(cache_.plan(), question, ring_points());
   if (work_.windows == PromptWork::Windows::kPoint) {
     if (const bool live = live_ >= 0; !live || work_.point > 0)
-      put_snapshot(cache_, snapshots_[static_cast<std::size_t>(work_.point) - (live ? 1 : 0)]);
+      put_snapshot(cache_, *snapshots_[static_cast<std::size_t>(work_.point) - (live ? 1 : 0)]);
   }
   truncate(work_.kept);
   tokens_.assign(tokens.begin(), tokens.end());
@@ -75,6 +75,10 @@ void Timeline::describe() {
   report_.computed_tokens = size() - work_.start;
   report_.approximate = approximate_from_ != kNever;
   if (work_.kept > 0) report_.from = "session";
+  if (work_.kept + 1 < size())
+    report_.why_not_more =
+        work_.kept == 0 ? "nothing was kept that begins like this prompt"
+                        : fmt::format("what was kept goes on differently from position {} on", work_.kept);
   switch (work_.windows) {
     case PromptWork::Windows::kNone:
       break;
@@ -106,26 +110,19 @@ void Timeline::truncate(std::int64_t tokens) {
   tokens_.resize(static_cast<std::size_t>(cache_.length()));
   next_ = cache_.length();
   if (live_ > cache_.length()) live_ = -1;
-  std::erase_if(snapshots_, [&](const Snapshot& snapshot) { return snapshot.length > cache_.length(); });
+  std::erase_if(snapshots_, [&](const auto& snapshot) { return snapshot->length > cache_.length(); });
   if (cache_.length() <= approximate_from_) approximate_from_ = kNever;
 }
 
 void Timeline::rows_restored() {
   tokens_.assign(cache_.tokens().begin(), cache_.tokens().end());
   next_ = size();
-  live_ = size() == 0 ? 0 : -1;
-}
-
-void Timeline::rings_restored(RingPoint point) {
-  SEEKLINE_CHECK(point.part == SnapshotPart::kAll || part_ == SnapshotPart::kEncoder,
-                 "windows of all layers are needed");
-  live_ = point.position;
 }
 
 std::vector<RingPoint> Timeline::ring_points() const {
   std::vector<RingPoint> points;
   if (live_ >= 0) points.push_back({live_, part_});
-  for (const Snapshot& snapshot : snapshots_) points.push_back({snapshot.length, snapshot.part});
+  for (const auto& snapshot : snapshots_) points.push_back({snapshot->length, snapshot->part});
   return points;
 }
 
@@ -155,27 +152,33 @@ void Timeline::ran(const Run& run) {
   report_.encoder_evaluations += count * encoder;
   report_.decoder_evaluations += (count - run.decoder_from) * (layers - encoder);
   if (live_ < 0 || approximate() || !has_rings(cache_.plan())) return;
-  const auto behind = std::ranges::upper_bound(snapshots_, live_, {}, &Snapshot::length);
-  const std::int64_t before = behind == snapshots_.begin() ? 0 : std::prev(behind)->length;
+  std::int64_t before = 0;
+  for (const auto& snapshot : snapshots_)
+    if (snapshot->length <= live_) before = snapshot->length;
   if (live_ - before >= std::max(1, cache_.plan().window) || (live_ == cut_ && live_ > before))
-    keep_snapshot(behind - snapshots_.begin());
+    add_snapshot(std::make_shared<Snapshot>(take_snapshot(cache_, part_, live_)));
 }
 
-void Timeline::keep_snapshot(std::ptrdiff_t at) {
-  snapshots_.insert(snapshots_.begin() + at, take_snapshot(cache_, part_, live_));
+void Timeline::add_snapshot(std::shared_ptr<const Snapshot> snapshot) {
+  SEEKLINE_CHECK(snapshot->part == SnapshotPart::kAll || part_ == SnapshotPart::kEncoder,
+                 "windows of all layers are needed");
+  const auto behind =
+      std::ranges::find_if(snapshots_, [&](const auto& other) { return other->length >= snapshot->length; });
+  if (behind != snapshots_.end() && (*behind)->length == snapshot->length) return;
+  snapshots_.insert(behind, std::move(snapshot));
   if (snapshots_.size() > kMostSnapshots) thin_snapshots();
 }
 
 // Leaves out the snapshot that is missed least: the gap it leaves, against its distance from the end. The
 // first and the last stay.
 void Timeline::thin_snapshots() {
-  const std::int64_t end = snapshots_.back().length;
+  const std::int64_t end = snapshots_.back()->length;
   std::size_t least = 1;
   double least_score = std::numeric_limits<double>::infinity();
   for (std::size_t i = 1; i + 1 < snapshots_.size(); ++i) {
-    if (snapshots_[i].length == cut_) continue;
-    const double gap = static_cast<double>(snapshots_[i + 1].length - snapshots_[i - 1].length);
-    const double score = gap / static_cast<double>(end - snapshots_[i].length + cache_.plan().window);
+    if (snapshots_[i]->length == cut_) continue;
+    const double gap = static_cast<double>(snapshots_[i + 1]->length - snapshots_[i - 1]->length);
+    const double score = gap / static_cast<double>(end - snapshots_[i]->length + cache_.plan().window);
     if (score < least_score) {
       least_score = score;
       least = i;
@@ -186,7 +189,7 @@ void Timeline::thin_snapshots() {
 
 std::int64_t Timeline::snapshot_bytes() const {
   std::int64_t sum = 0;
-  for (const Snapshot& snapshot : snapshots_) sum += std::ssize(snapshot.bytes);
+  for (const auto& snapshot : snapshots_) sum += std::ssize(snapshot->bytes);
   return sum;
 }
 

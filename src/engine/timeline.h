@@ -39,8 +39,8 @@ class Timeline {
   void truncate(std::int64_t tokens);
   /// Rows of growing stores were added to the cache from elsewhere; to be called before begin().
   void rows_restored();
-  /// The same for rings, which are now right at `position`.
-  void rings_restored(RingPoint point);
+  /// The same for rings that something else was put into.
+  void rings_lost() { live_ = -1; }
 
   bool done() const { return next_ == size(); }
   /// All tokens, computed or not.
@@ -79,10 +79,11 @@ class Timeline {
   std::int64_t snapshot_bytes() const;
   /// Gives up the snapshots; going on then costs a replay.
   void drop_snapshots() { snapshots_.clear(); }
+  /// Rings of another timeline or a store, right after the tokens this one begins with.
+  void add_snapshot(std::shared_ptr<const Snapshot> snapshot);
 
  private:
   Timeline(SequenceCache cache, DecoderMode mode);
-  void keep_snapshot(std::ptrdiff_t at);
   void thin_snapshots();
   void describe();
 
@@ -95,7 +96,7 @@ class Timeline {
   std::int64_t approximate_from_;  // rows from here on came behind a bounded replay
   std::int64_t cut_ = -1;          // a run ends here, so that a snapshot can be taken
   PromptWork work_;
-  std::vector<Snapshot> snapshots_;  // ascending
+  std::vector<std::shared_ptr<const Snapshot>> snapshots_;  // ascending; forks share them
   ReuseReport report_;
 };
 
