@@ -12,7 +12,7 @@ std::vector<SequenceStep> choose_step(std::span<const std::unique_ptr<Sequence>>
     if (!sequence->decodes()) {
       reading.push_back(sequence.get());
     } else if (static_cast<std::int64_t>(parts.size()) < batch_tokens) {
-      parts.push_back({sequence.get(), 1});
+      parts.push_back({sequence.get(), 1, {}, false});
     }
   }
   const auto decodes = static_cast<std::int64_t>(parts.size());
@@ -22,8 +22,8 @@ std::vector<SequenceStep> choose_step(std::span<const std::unique_ptr<Sequence>>
   });
   for (Sequence* sequence : reading) {
     if (left <= 0) break;
-    const std::int64_t count = std::min(left, sequence->pending());
-    parts.push_back({sequence, count});
+    const std::int64_t count = std::min(left, sequence->timeline->pending());
+    parts.push_back({sequence, count, {}, false});
     left -= count;
   }
   return parts;

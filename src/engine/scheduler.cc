@@ -15,9 +15,9 @@ std::int64_t page_bytes_at(const PagePool& pool, std::int64_t tokens) {
   return sum;
 }
 
-Scheduler::Scheduler(std::shared_ptr<Model> model, std::unique_ptr<CacheSource> caches,
+Scheduler::Scheduler(std::shared_ptr<Model> model, std::shared_ptr<PrefixCache> prefixes,
                      const SchedulerOptions& options)
-    : model_(std::move(model)), engine_(std::make_unique<Engine>(*model_, std::move(caches), options)) {}
+    : model_(std::move(model)), engine_(std::make_unique<Engine>(*model_, std::move(prefixes), options)) {}
 Scheduler::~Scheduler() = default;
 
 std::vector<Scheduler::Id> Scheduler::submit(std::vector<SequenceRequest> requests,
@@ -33,6 +33,7 @@ Scheduler::Id Scheduler::submit(SequenceRequest request, std::shared_ptr<Sequenc
 
 void Scheduler::cancel(Id id) { engine_->cancel(id); }
 void Scheduler::close() { engine_->close(); }
+void Scheduler::stop() { engine_->stop(); }
 bool Scheduler::wait_idle(std::chrono::milliseconds limit) { return engine_->wait_idle(limit); }
 SchedulerStats Scheduler::stats() const { return engine_->stats(); }
 
@@ -50,19 +51,23 @@ void check_options(const SchedulerOptions& o) {
 
 }  // namespace
 
-Scheduler::Engine::Engine(Model& model, std::unique_ptr<CacheSource> caches, const SchedulerOptions& options)
-    : model_(model), options_(options), caches_(std::move(caches)) {
+Scheduler::Engine::Engine(Model& model, std::shared_ptr<PrefixCache> prefixes,
+                          const SchedulerOptions& options)
+    : model_(model), options_(options), prefixes_(std::move(prefixes)) {
   check_options(options);
   thread_ = std::thread([this] { run(); });
 }
 
-Scheduler::Engine::~Engine() {
+Scheduler::Engine::~Engine() { stop(); }
+
+void Scheduler::Engine::stop() {
+  const std::lock_guard once(stopping_);
   {
     const std::lock_guard lock(mutex_);
     closed_ = stop_ = true;
   }
   work_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Scheduler::Engine::check(const SequenceRequest& request) const {

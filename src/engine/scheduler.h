@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cache_source.h"
+#include "engine/prefix_cache.h"
 #include "engine/sampler.h"
 #include "seekline/error.h"
 #include "seekline/model.h"
@@ -34,7 +34,8 @@ struct SequenceSummary {
   std::int64_t prompt_tokens = 0, generated_tokens = 0, computed_tokens = 0;
   int preemptions = 0;
   double queue_seconds = 0, prompt_seconds = 0,
-         decode_seconds = 0;              ///< waiting; to the first choice; after it
+         decode_seconds = 0;  ///< waiting; to the first choice; after it
+  ReuseReport reuse;          ///< of the prompt; its evaluations are counted up to the first choice
   std::vector<std::int64_t> store_bytes;  ///< memory of the sequence's cache by store, at the end
 };
 
@@ -43,7 +44,7 @@ class SequenceClient {
  public:
   virtual ~SequenceClient() = default;
   /// The sequence has its cache; computing begins. Called again after a preemption.
-  virtual void on_start(const PrefixReport& report) = 0;
+  virtual void on_start(const ReuseReport& report) = 0;
   /// `done` tokens of the prompt are in the cache.
   virtual void on_prompt(std::int64_t done) = 0;
   /// Tokens that may be chosen next, one byte a token; empty: all.
@@ -60,6 +61,7 @@ struct SequenceRequest {
   SamplingOptions sampling;
   std::int64_t max_tokens = 0;  ///< 0: until the context is full
   int top_logprobs = 0;
+  ReplayWay way = ReplayWay::kAuto;
   Clock::time_point start_by = Clock::time_point::max();
   Clock::time_point end_by = Clock::time_point::max();
 };
@@ -82,21 +84,20 @@ struct SchedulerOptions {
 };
 
 struct SchedulerStats {
-  std::int64_t waiting = 0, running = 0, kept_caches = 0, kept_bytes = 0, page_bytes = 0;
+  std::int64_t waiting = 0, running = 0, kept_timelines = 0, kept_bytes = 0, page_bytes = 0;
   std::int64_t accepted = 0, refused = 0, finished = 0, cancelled = 0, failed = 0, preempted = 0;
   std::int64_t steps = 0, prompt_tokens = 0, reused_tokens = 0, computed_tokens = 0, generated_tokens = 0;
   double busy_seconds = 0;  ///< inside forwards
 };
 
-/// Thread-safe. Memory: pages up to the model's cache limit, and max_running + kept caches' rings.
+/// Thread-safe. Memory: pages up to the model's cache limit, and rings and snapshots of what runs or is kept.
 class Scheduler {
  public:
   using Id = std::uint64_t;
 
-  Scheduler(std::shared_ptr<Model> model, std::unique_ptr<CacheSource> caches,
+  Scheduler(std::shared_ptr<Model> model, std::shared_ptr<PrefixCache> prefixes,
             const SchedulerOptions& options);
-  /// Ends what runs (kShutdown) and waits for the thread.
-  ~Scheduler();
+  ~Scheduler();  ///< stops
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
@@ -111,6 +112,8 @@ class Scheduler {
 
   /// From now on submit refuses (kShutdown); what is queued or runs goes on.
   void close();
+  /// Ends what is queued and runs (kShutdown) and waits for the thread; from then on submit refuses.
+  void stop();
   /// Waits until nothing is queued or runs; false where that took longer than `limit`.
   bool wait_idle(std::chrono::milliseconds limit);
 

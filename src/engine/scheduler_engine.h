@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_set>
 
@@ -14,13 +15,14 @@ namespace seekline {
 /// Members up to `stats_` are shared with callers under `mutex_`; the rest belongs to the thread.
 class Scheduler::Engine {
  public:
-  Engine(Model& model, std::unique_ptr<CacheSource> caches, const SchedulerOptions& options);
+  Engine(Model& model, std::shared_ptr<PrefixCache> prefixes, const SchedulerOptions& options);
   ~Engine();
 
   std::vector<Id> submit(std::vector<SequenceRequest> requests,
                          std::vector<std::shared_ptr<SequenceClient>> clients);
   void cancel(Id id);
   void close();
+  void stop();
   bool wait_idle(std::chrono::milliseconds limit);
   SchedulerStats stats() const;
 
@@ -36,14 +38,15 @@ class Scheduler::Engine {
   void admit();
   bool start(std::unique_ptr<Sequence>& sequence);
   void step();
-  void forward(const std::vector<SequenceStep>& parts);
+  void forward(std::vector<SequenceStep>& parts);
   void deliver(const std::vector<SequenceStep>& parts);
   void choose(Sequence& sequence, std::span<const float> logits);
 
   // Memory.
   bool make_room(Sequence& sequence);
   void preempt(Sequence& sequence);
-  std::int64_t running_page_bytes() const;
+  bool take_timeline(Sequence& sequence);
+  void give_back(Sequence& sequence);
 
   void end(Sequence& sequence, SequenceEnd how, const std::string& message = {});
   void fail_all(const std::vector<SequenceStep>& parts, const std::string& message);
@@ -63,12 +66,16 @@ class Scheduler::Engine {
   bool closed_ = false, stop_ = false;
   SchedulerStats stats_;
 
-  std::unique_ptr<CacheSource> caches_;
+  std::shared_ptr<PrefixCache> prefixes_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   std::unordered_set<const Sequence*> ended_;       // of running_, until remove_ended
   std::vector<float> logits_;
   std::uint64_t step_ = 0, admissions_ = 0;
+  std::uint64_t given_back_ = 0;  // timelines, so far
+  std::optional<std::uint64_t>
+      found_no_room_after_;  // value of given_back_ when the head of the queue did not fit
+  std::mutex stopping_;      // of stop(), which may come from several threads
   std::thread thread_;
 };
 

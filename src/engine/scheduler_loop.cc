@@ -61,42 +61,41 @@ void Scheduler::Engine::drop_unwanted(const std::unordered_set<Id>& cancelled) {
   });
 }
 
+// The head of the queue is tried again when something has been given back since it found no room.
 void Scheduler::Engine::admit() {
-  while (!waiting_.empty() && static_cast<std::int64_t>(running_.size()) < options_.max_running)
+  while (!waiting_.empty() && static_cast<std::int64_t>(running_.size()) < options_.max_running &&
+         found_no_room_after_ != given_back_)
     if (!start(waiting_.front())) return;
 }
 
-// Takes the sequence into running_ with its cache and the pages of all its tokens; false: it must wait.
+// Takes the sequence into running_ with the pages of all its tokens; false: it must wait.
 bool Scheduler::Engine::start(std::unique_ptr<Sequence>& sequence) {
-  PagePool& pool = model_.pages();
-  const auto tokens = static_cast<std::int64_t>(sequence->history.size());
-  // Room for everybody who runs to grow by a page, so that a preempted sequence does not come back to be
-  // preempted.
-  const std::int64_t page = page_bytes_at(pool, 1);
-  const std::int64_t needed =
-      page_bytes_at(pool, tokens + 1) + page * static_cast<std::int64_t>(running_.size());
-  if (pool.limit_bytes() != 0 && !running_.empty() && needed > pool.limit_bytes() - running_page_bytes())
-    return false;
-  AcquiredCache acquired = caches_->acquire(sequence->history, sequence->prompt_tokens());
-  sequence->cache = std::move(acquired.cache);
+  try {
+    if (!take_timeline(*sequence)) {
+      found_no_room_after_ = given_back_;
+      return false;
+    }
+  } catch (const std::exception& error) {
+    end(*sequence, SequenceEnd::kFailed, error.what());
+    waiting_.pop_front();
+    return true;
+  }
   sequence->admitted = ++admissions_;
-  const Clock::time_point now = Clock::now();
   const bool first = !sequence->started;
-  if (first) sequence->first_start = now;
+  if (first) sequence->first_start = Clock::now();
   sequence->started = true;
   sequence->summary.queue_seconds = seconds_between(sequence->submitted, sequence->first_start);
   running_.push_back(std::move(sequence));
   waiting_.pop_front();
   Sequence& started = *running_.back();
+  const ReuseReport& report = started.timeline->report();
   {
     const std::lock_guard lock(mutex_);
     --in_queue_;
-    stats_.reused_tokens += acquired.report.reused_tokens;
+    stats_.reused_tokens += report.reused_tokens;
     if (first) stats_.prompt_tokens += started.prompt_tokens();
   }
-  started.client->on_start(acquired.report);
-  make_room(started);
-  remove_ended();
+  started.client->on_start(report);
   return true;
 }
 
@@ -108,7 +107,7 @@ void Scheduler::Engine::step() {
     i = running_.size() < before ? 0 : i + 1;
   }
   remove_ended();
-  const std::vector<SequenceStep> parts =
+  std::vector<SequenceStep> parts =
       choose_step(running_, model_.options().batch_tokens, options_.chunk_beside);
   if (parts.empty()) return;
   const Clock::time_point start = Clock::now();
@@ -120,55 +119,55 @@ void Scheduler::Engine::step() {
   }
   std::int64_t computed = 0, choices = 0;
   for (const SequenceStep& part : parts) {
-    computed += part.count;
-    choices += part.sequence->pending() == 0 ? 1 : 0;
+    computed += std::ssize(part.run.tokens);
+    choices += part.chooses ? 1 : 0;
   }
   publish(computed, choices, seconds_between(start, Clock::now()));
   deliver(parts);
   remove_ended();
 }
 
-void Scheduler::Engine::forward(const std::vector<SequenceStep>& parts) {
+void Scheduler::Engine::forward(std::vector<SequenceStep>& parts) {
   std::vector<Run> runs;
   std::vector<std::int32_t> wanted(parts.size());
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Sequence& sequence = *parts[i].sequence;
-    Run run;
-    run.cache = sequence.cache.get();
-    run.first_position = sequence.cache->length();
-    run.tokens =
-        std::span(sequence.history)
-            .subspan(static_cast<std::size_t>(run.first_position), static_cast<std::size_t>(parts[i].count));
-    wanted[i] = static_cast<std::int32_t>(parts[i].count - 1);
-    if (parts[i].chooses()) {
-      run.wanted_logits = {&wanted[i], 1};
-      ++rows;
-    }
-    if (!sequence.decodes()) sequence.last_chunk_step = step_;
-    sequence.cache->ledger().reset();
-    runs.push_back(run);
+    SequenceStep& part = parts[i];
+    part.run = part.sequence->timeline->next_run(part.limit);
+    part.chooses = std::ssize(part.run.tokens) == part.sequence->timeline->pending();
+    wanted[i] = static_cast<std::int32_t>(part.run.tokens.size() - 1);
+    if (part.chooses) part.run.wanted_logits = {&wanted[i], 1};
+    rows += part.chooses ? 1 : 0;
+    if (!part.sequence->decodes()) part.sequence->last_chunk_step = step_;
+    part.run.cache->ledger().reset();
+    runs.push_back(part.run);
   }
   logits_.resize(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * model_.vocab_size()));
   model_.executor().forward(runs, {logits_.data(), rows, model_.vocab_size()});
+  for (const SequenceStep& part : parts) {
+    part.sequence->timeline->ran(part.run);
+    prefixes_->ran(*part.sequence->timeline);
+  }
 }
 
-// The caches have been advanced: a part that chose has nothing pending now.
 void Scheduler::Engine::deliver(const std::vector<SequenceStep>& parts) {
   const auto vocab = static_cast<std::size_t>(model_.vocab_size());
   std::size_t row = 0;
   for (const SequenceStep& part : parts) {
     Sequence& sequence = *part.sequence;
-    sequence.summary.computed_tokens += part.count;
-    if (sequence.generated() == 0)
-      sequence.client->on_prompt(std::min(sequence.cache->length(), sequence.prompt_tokens()));
-    if (sequence.pending() == 0) choose(sequence, std::span(logits_).subspan(row++ * vocab, vocab));
+    sequence.summary.computed_tokens += std::ssize(part.run.tokens);
+    if (sequence.generated() == 0) {
+      const Timeline& timeline = *sequence.timeline;
+      sequence.client->on_prompt(timeline.size() - timeline.pending());
+      sequence.summary.reuse = timeline.report();
+    }
+    if (part.chooses) choose(sequence, std::span(logits_).subspan(row++ * vocab, vocab));
   }
 }
 
 void Scheduler::Engine::choose(Sequence& sequence, std::span<const float> logits) {
   if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
-    sequence.cache.reset();
+    sequence.timeline.reset();
     return end(sequence, SequenceEnd::kFailed, "the model's logits are not finite");
   }
   const std::span<const std::int32_t> history(sequence.history);

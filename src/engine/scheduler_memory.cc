@@ -5,20 +5,42 @@
 
 namespace seekline {
 
-std::int64_t Scheduler::Engine::running_page_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& sequence : running_)
-    for (const Store& store : model_.plan().stores)
-      if (store.growing() && sequence->cache) sum += sequence->cache->allocated_bytes(store.id);
-  return sum;
+// The timeline that goes on best with the sequence's tokens, and pages for all of them; false: no room, and
+// nothing has changed. Beyond its own pages there must be room for everybody who runs to grow by one, so that
+// a preempted sequence does not come back to be preempted.
+bool Scheduler::Engine::take_timeline(Sequence& sequence) {
+  PagePool& pool = model_.pages();
+  const std::int64_t page = page_bytes_at(pool, 1);
+  try {
+    sequence.timeline = prefixes_->acquire(sequence.history, sequence.prompt_tokens(), sequence.request.way);
+    SequenceCache& cache = sequence.timeline->cache();
+    std::int64_t held = 0;
+    for (const Store& store : pool.plan().stores)
+      if (store.growing()) held += cache.allocated_bytes(store.id);
+    const std::int64_t wanted = page_bytes_at(pool, std::ssize(sequence.history)) - held + page +
+                                page * static_cast<std::int64_t>(running_.size());
+    const std::int64_t missing =
+        pool.limit_bytes() == 0 ? 0 : pool.used_bytes() + wanted - pool.limit_bytes();
+    if (missing > 0) prefixes_->evict(missing);
+    const bool roomy = pool.limit_bytes() == 0 || pool.used_bytes() + wanted <= pool.limit_bytes();
+    if (roomy || running_.empty()) {
+      cache.reserve(std::ssize(sequence.history));
+      return true;
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kLimit) throw;
+    if (running_.empty()) prefixes_->evict(pool.limit_bytes());
+  }
+  if (sequence.timeline) prefixes_->keep(std::move(sequence.timeline));
+  return false;
 }
 
-// Pages for all tokens of a running sequence. Where the limit is reached kept caches go first, then the
+// Pages for all tokens of a running sequence. Where the limit is reached kept timelines go first, then the
 // sequence that was admitted last. False: the sequence itself is preempted or has ended.
 bool Scheduler::Engine::make_room(Sequence& sequence) {
   for (;;) {
     try {
-      sequence.cache->reserve(static_cast<std::int64_t>(sequence.history.size()));
+      sequence.timeline->cache().reserve(std::ssize(sequence.history));
       return true;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kLimit) {
@@ -26,35 +48,39 @@ bool Scheduler::Engine::make_room(Sequence& sequence) {
         return false;
       }
     }
-    if (caches_->kept_caches() > 0) {
-      const std::int64_t before = caches_->kept_caches();
-      caches_->evict(page_bytes_at(model_.pages(), 1));
-      if (caches_->kept_caches() < before) continue;
-    }
+    const std::int64_t kept = prefixes_->stats().timelines;
+    prefixes_->evict(page_bytes_at(model_.pages(), 1));
+    if (prefixes_->stats().timelines < kept) continue;
     Sequence* youngest = nullptr;
     for (const auto& other : running_)
       if (ended_.count(other.get()) == 0 && (!youngest || other->admitted > youngest->admitted))
         youngest = other.get();
-    if (youngest == &sequence) {
-      const bool alone = running_.size() - ended_.size() == 1;
-      if (alone) {
-        end(sequence, SequenceEnd::kCacheFull);
-      } else {
-        preempt(sequence);
-      }
-      return false;
+    if (youngest != &sequence) {
+      preempt(*youngest);
+      continue;
     }
-    preempt(*youngest);
+    if (running_.size() - ended_.size() == 1) {
+      end(sequence, SequenceEnd::kCacheFull);
+    } else {
+      preempt(sequence);
+    }
+    return false;
   }
 }
 
-// Back to the head of the queue; what it has computed stays with the kept caches as long as there is room.
+void Scheduler::Engine::give_back(Sequence& sequence) {
+  if (!sequence.timeline->done()) sequence.timeline->stop();
+  prefixes_->keep(std::move(sequence.timeline));
+  ++given_back_;
+}
+
+// Back to the head of the queue; what it has computed is kept as long as there is room.
 void Scheduler::Engine::preempt(Sequence& sequence) {
   const auto at =
       std::find_if(running_.begin(), running_.end(), [&](const auto& p) { return p.get() == &sequence; });
   std::unique_ptr<Sequence> taken = std::move(*at);
   running_.erase(at);
-  caches_->release(std::move(taken->cache));
+  give_back(*taken);
   ++taken->summary.preemptions;
   waiting_.push_front(std::move(taken));
   const std::lock_guard lock(mutex_);
@@ -77,11 +103,12 @@ void Scheduler::Engine::end(Sequence& sequence, SequenceEnd how, const std::stri
     summary.prompt_seconds = seconds(chose - sequence.first_start);
     summary.decode_seconds = seconds(now - chose);
   }
-  if (sequence.cache) {
+  if (sequence.timeline) {
     for (const Store& store : model_.plan().stores)
-      summary.store_bytes.push_back(sequence.cache->allocated_bytes(store.id));
-    if (how != SequenceEnd::kFailed) caches_->release(std::move(sequence.cache));
-    sequence.cache.reset();
+      summary.store_bytes.push_back(sequence.timeline->cache().allocated_bytes(store.id));
+    give_back(sequence);
+  } else if (how == SequenceEnd::kFailed) {
+    ++given_back_;
   }
   const bool was_running =
       std::any_of(running_.begin(), running_.end(), [&](const auto& p) { return p.get() == &sequence; });
@@ -98,7 +125,7 @@ void Scheduler::Engine::end(Sequence& sequence, SequenceEnd how, const std::stri
 
 void Scheduler::Engine::fail_all(const std::vector<SequenceStep>& parts, const std::string& message) {
   for (const SequenceStep& part : parts) {
-    part.sequence->cache.reset();
+    part.sequence->timeline.reset();
     end(*part.sequence, SequenceEnd::kFailed, message);
   }
   remove_ended();
@@ -109,10 +136,11 @@ void Scheduler::Engine::remove_ended() {
     std::erase_if(running_, [this](const auto& sequence) { return ended_.count(sequence.get()) != 0; });
     ended_.clear();
   }
+  const PrefixCache::Stats kept = prefixes_->stats();
   const std::lock_guard lock(mutex_);
   stats_.running = static_cast<std::int64_t>(running_.size());
-  stats_.kept_caches = caches_->kept_caches();
-  stats_.kept_bytes = caches_->kept_bytes();
+  stats_.kept_timelines = kept.timelines;
+  stats_.kept_bytes = kept.bytes;
 }
 
 }  // namespace seekline

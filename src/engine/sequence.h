@@ -21,29 +21,28 @@ struct Sequence {
 
   std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(request.prompt.size()); }
   std::int64_t generated() const { return static_cast<std::int64_t>(history.size()) - prompt_tokens(); }
-  /// Tokens that are not in the cache yet; at least one.
-  std::int64_t pending() const { return static_cast<std::int64_t>(history.size()) - cache->length(); }
   /// Only the token chosen last is missing.
-  bool decodes() const { return generated() > 0 && pending() == 1; }
+  bool decodes() const { return generated() > 0 && timeline->pending() == 1; }
 
   std::uint64_t id;
   SequenceRequest request;
   std::shared_ptr<SequenceClient> client;
   Sampler sampler;
-  std::vector<std::int32_t> history;  ///< prompt and chosen tokens
-  std::unique_ptr<SequenceCache> cache;
-  std::uint64_t admitted = 0;         ///< order of admission
-  std::uint64_t last_chunk_step = 0;  ///< the step that computed a piece of its prompt last
-  bool started = false;               ///< has been admitted before
+  std::vector<std::int32_t> history;   ///< prompt and chosen tokens
+  std::unique_ptr<Timeline> timeline;  ///< while it runs
+  std::uint64_t admitted = 0;          ///< order of admission
+  std::uint64_t last_chunk_step = 0;   ///< the step that computed a piece of its prompt last
+  bool started = false;                ///< has been admitted before
   Clock::time_point submitted, first_start, first_choice;
   SequenceSummary summary;
 };
 
-/// A piece of a step: the next `count` pending tokens of a sequence.
+/// A piece of a step: at most `limit` tokens that a sequence waits for.
 struct SequenceStep {
   Sequence* sequence = nullptr;
-  std::int64_t count = 0;
-  bool chooses() const { return count == sequence->pending(); }
+  std::int64_t limit = 0;
+  Run run;               ///< set where the step is computed
+  bool chooses = false;  ///< the run ends with the sequence's last token
 };
 
 /// What the next step computes: the last token of everybody who decodes, and prompt tokens of the others,

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "engine/golden_model.h"
-#include "engine/live_caches.h"
 #include "engine/sampler.h"
 #include "seekline/session.h"
 
@@ -41,7 +40,7 @@ struct Journal {
 class Recorder : public SequenceClient {
  public:
   Recorder(Journal& journal, int who) : journal_(journal), who_(who) {}
-  void on_start(const PrefixReport& report) override {
+  void on_start(const ReuseReport& report) override {
     reports.push_back(report);
     journal_.add({Happening::Kind::kStart, who_, report.reused_tokens});
   }
@@ -58,7 +57,7 @@ class Recorder : public SequenceClient {
     journal_.add({Happening::Kind::kEnd, who_, static_cast<int>(s.end)});
   }
 
-  std::vector<PrefixReport> reports;
+  std::vector<ReuseReport> reports;
   std::vector<std::int32_t> tokens;
   std::vector<float> logprobs;
   std::vector<std::uint8_t> mask;
@@ -80,13 +79,13 @@ Answer alone(const std::shared_ptr<Model>& model, const SequenceRequest& request
   Session session(model);
   Sampler sampler(request.sampling);
   Answer answer;
-  session.append(request.prompt);
+  session.prompt(request.prompt);
   while (static_cast<std::int64_t>(answer.tokens.size()) < request.max_tokens) {
     const Choice choice =
         sampler.choose(session.logits(), request.prompt, answer.tokens, request.top_logprobs);
     answer.tokens.push_back(choice.token);
     answer.logprobs.push_back(choice.logprob);
-    session.append({&choice.token, 1});
+    session.extend(choice.token);
   }
   return answer;
 }
@@ -112,7 +111,9 @@ SequenceRequest request_of(std::mt19937& random, const Model& model, std::size_t
   return request;
 }
 
-std::unique_ptr<CacheSource> live(Model& model) { return std::make_unique<LiveCaches>(model.pages()); }
+std::shared_ptr<PrefixCache> live(Model& model) {
+  return std::make_shared<PrefixCache>(model.pages(), model.options().decoder);
+}
 
 bool all_ended(const std::vector<Happening>& list, std::int64_t count) {
   return std::count_if(list.begin(), list.end(),
@@ -173,7 +174,7 @@ TEST(Scheduler, APreemptedSequenceGoesOnAsIfNothingHadHappened) {
   SchedulerOptions options;
   Scheduler scheduler(model, live(*model), options);
   for (int i = 0; i < 4; ++i) {
-    requests.push_back(request_of(random, *model, static_cast<std::size_t>(240 + i), 40));
+    requests.push_back(request_of(random, *model, static_cast<std::size_t>(240 + i), 400));
     requests.back().sampling.seed = static_cast<std::uint64_t>(i);
     recorders.push_back(std::make_shared<Recorder>(journal, i));
     scheduler.submit(requests.back(), recorders.back());
