@@ -56,35 +56,48 @@ class GatherTask {
       std::memset(out, 0, static_cast<std::size_t>(shape_.value_width) * sizeof(float));
       new (w.states + h) AttendState{-std::numeric_limits<float>::infinity(), 0.0f, out};
     }
-    for (const RowSegment& segment : query.segments) attend_segment(w, segment, heads);
+    for (const RowSegment& segment : query.segments) attend_segment(w, segment, first_head, heads);
     for (int h = 0; h < heads; ++h)
       finish_softmax(k, w.states[h], shape_.sinks ? shape_.sinks + first_head + h : nullptr,
                      shape_.value_width);
   }
 
  private:
-  void attend_segment(Worker& w, const RowSegment& segment, int heads) const {
-    const Kernels& k = compute_.kernels;
+  void attend_segment(Worker& w, const RowSegment& segment, int first_head, int heads) const {
     for (int first = 0; first < segment.count; first += kTileRows) {
       const int rows = std::min(kTileRows, segment.count - first);
-      k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows, 0, shape_.key_width, w.keys);
-      k.load_values(*segment.format, arithmetic_, segment.rows + first, rows, 0, shape_.value_width,
-                    w.values);
       std::fill(w.valid, w.valid + heads, rows);
-      AttendTile tile;
-      tile.arithmetic = arithmetic_;
-      tile.keys = w.keys;
-      tile.values = w.values;
-      tile.key_width = shape_.key_width;
-      tile.value_width = shape_.value_width;
-      tile.scale = shape_.scale;
-      tile.queries = heads;
-      tile.q = w.q;
-      tile.valid = w.valid;
-      tile.states = w.states;
-      tile.scratch = w.scratch;
-      k.attend(tile);
+      const int group = shape_.heads / shape_.kv_heads;
+      for (int done = 0; done < heads;) {  // heads that share a KV head share its tile
+        const int kv_head = (first_head + done) / group;
+        const int together = std::min(heads - done, (kv_head + 1) * group - first_head - done);
+        attend_tile(w, segment, first, rows, kv_head, done, together);
+        done += together;
+      }
     }
+  }
+
+  // Rows [first, first + rows) of a segment for heads [head, head + heads) of the task.
+  void attend_tile(Worker& w, const RowSegment& segment, int first, int rows, int kv_head, int head,
+                   int heads) const {
+    const Kernels& k = compute_.kernels;
+    k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows,
+                shape_.key_first + kv_head * shape_.key_width, shape_.key_width, w.keys);
+    k.load_values(*segment.format, arithmetic_, segment.rows + first, rows,
+                  shape_.value_first + kv_head * shape_.value_width, shape_.value_width, w.values);
+    AttendTile tile;
+    tile.arithmetic = arithmetic_;
+    tile.keys = w.keys;
+    tile.values = w.values;
+    tile.key_width = shape_.key_width;
+    tile.value_width = shape_.value_width;
+    tile.scale = shape_.scale;
+    tile.queries = heads;
+    tile.q = w.q + head;
+    tile.valid = w.valid + head;
+    tile.states = w.states + head;
+    tile.scratch = w.scratch;
+    k.attend(tile);
   }
 
   Compute& compute_;

@@ -7,6 +7,7 @@
 #include "checkpoint/deepseek_v4.h"
 #include "checkpoint/deepseek_v41.h"
 #include "checkpoint/llama.h"
+#include "checkpoint/yoco.h"
 #include "seekline/error.h"
 
 namespace seekline {
@@ -18,6 +19,7 @@ std::vector<TensorSpec> tensor_specs_of(const nlohmann::json& config, const std:
   if (type == "deepseek_v32" || type == "deepseek_v3" || type == "deepseek_v2")
     return mla_tensor_specs(parse_mla_config(config, subject));
   if (type == "llama") return llama_tensor_specs(parse_llama_config(config, subject));
+  if (type == "yoco") return yoco_tensor_specs(parse_yoco_config(config, subject));
   throw Error(ErrorCode::kUnsupported,
               fmt::format("{}: model_type '{}' is not a family this engine knows", subject, type));
 }

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/config_reader.h"
 #include "checkpoint/rope_config.h"
-#include "checkpoint/tensor_visitor.h"
 
 namespace seekline {
 namespace {
@@ -39,7 +37,6 @@ void read_sizes(ConfigReader& root, LlamaConfig& c) {
 
 // Keys that are honoured in one value only, and keys that change no output.
 void read_fixed(ConfigReader& root, LlamaConfig& c) {
-  root.must_be("model_type", "llama");
   root.must_be("hidden_act", "silu");
   root.must_be("attention_bias", false);
   root.must_be("mlp_bias", false);
@@ -72,37 +69,46 @@ void check_sizes(ConfigReader& root, LlamaConfig& c) {
     root.problem(fmt::format("bos_token_id is {}, but vocab_size is {}", c.bos_token_id, c.vocab_size));
 }
 
-void visit_layer(TensorVisitor& v, const LlamaConfig& c, LlamaLayerWeights& w, const std::string& p) {
-  const std::int64_t hidden = c.hidden_size, q = c.num_attention_heads * c.head_dim,
-                     kv = c.num_key_value_heads * c.head_dim;
-  v.norm(w.input_layernorm, p + "input_layernorm.weight", hidden, c.dtype);
-  v.linear(w.q_proj, p + "self_attn.q_proj.weight", q, hidden);
-  v.linear(w.k_proj, p + "self_attn.k_proj.weight", kv, hidden);
-  v.linear(w.v_proj, p + "self_attn.v_proj.weight", kv, hidden);
-  v.linear(w.o_proj, p + "self_attn.o_proj.weight", hidden, q);
-  v.norm(w.post_attention_layernorm, p + "post_attention_layernorm.weight", hidden, c.dtype);
-  v.linear(w.gate_proj, p + "mlp.gate_proj.weight", c.intermediate_size, hidden);
-  v.linear(w.up_proj, p + "mlp.up_proj.weight", c.intermediate_size, hidden);
-  v.linear(w.down_proj, p + "mlp.down_proj.weight", hidden, c.intermediate_size);
-}
-
 void visit(TensorVisitor& v, const LlamaConfig& c, LlamaWeights& w) {
   v.plain(w.embed, "model.embed_tokens.weight", c.dtype, c.vocab_size, c.hidden_size, TensorRole::kEmbedding);
   w.layers.resize(static_cast<std::size_t>(c.num_hidden_layers));
   for (std::size_t layer = 0; layer < w.layers.size(); ++layer)
-    visit_layer(v, c, w.layers[layer], fmt::format("model.layers.{}.", layer));
+    visit_dense_layer(v, c, w.layers[layer], fmt::format("model.layers.{}.", layer), "self_attn.", true);
   v.norm(w.norm, "model.norm.weight", c.hidden_size, c.dtype);
   if (!c.tie_word_embeddings) v.plain(w.head, "lm_head.weight", c.dtype, c.vocab_size, c.hidden_size);
 }
 
 }  // namespace
 
-LlamaConfig parse_llama_config(const nlohmann::json& config, const std::string& subject) {
+void visit_dense_layer(TensorVisitor& v, const LlamaConfig& c, LlamaLayerWeights& w, const std::string& p,
+                       const std::string& attention, bool keys_and_values) {
+  const std::int64_t hidden = c.hidden_size, q = c.num_attention_heads * c.head_dim,
+                     kv = c.num_key_value_heads * c.head_dim;
+  v.norm(w.input_layernorm, p + "input_layernorm.weight", hidden, c.dtype);
+  v.linear(w.q_proj, p + attention + "q_proj.weight", q, hidden);
+  if (keys_and_values) {
+    v.linear(w.k_proj, p + attention + "k_proj.weight", kv, hidden);
+    v.linear(w.v_proj, p + attention + "v_proj.weight", kv, hidden);
+  }
+  v.linear(w.o_proj, p + attention + "o_proj.weight", hidden, q);
+  v.norm(w.post_attention_layernorm, p + "post_attention_layernorm.weight", hidden, c.dtype);
+  v.linear(w.gate_proj, p + "mlp.gate_proj.weight", c.intermediate_size, hidden);
+  v.linear(w.up_proj, p + "mlp.up_proj.weight", c.intermediate_size, hidden);
+  v.linear(w.down_proj, p + "mlp.down_proj.weight", hidden, c.intermediate_size);
+}
+
+LlamaConfig read_dense_config(ConfigReader& root) {
   LlamaConfig c{};
-  ConfigReader root(config, subject);
   read_fixed(root, c);
   read_sizes(root, c);
   if (root.clean()) check_sizes(root, c);
+  return c;
+}
+
+LlamaConfig parse_llama_config(const nlohmann::json& config, const std::string& subject) {
+  ConfigReader root(config, subject);
+  root.must_be("model_type", "llama");
+  const LlamaConfig c = read_dense_config(root);
   root.finish();
   return c;
 }

@@ -7,7 +7,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "checkpoint/config_reader.h"
 #include "checkpoint/tensor_spec.h"
+#include "checkpoint/tensor_visitor.h"
 #include "checkpoint/weight_set.h"
 #include "checkpoint/yarn.h"
 
@@ -25,6 +27,9 @@ struct LlamaConfig {
   DType dtype = DType::kBF16;      ///< as the config says; for listing only, files tell their own
 };
 
+/// Reads and checks the keys that dense decoders share; what is wrong is noted in `root`.
+LlamaConfig read_dense_config(ConfigReader& root);
+
 /// Throws Error(kUnsupported | kBadFile) naming every key that is missing, absurd, contradictory or unknown.
 LlamaConfig parse_llama_config(const nlohmann::json& config, const std::string& subject);
 
@@ -38,6 +43,11 @@ struct LlamaWeights {
   std::vector<float> norm;
   std::vector<LlamaLayerWeights> layers;
 };
+
+/// The tensors of a block under `p` ("model.layers.3."): norms, feed-forward, and attention under `attention`
+/// ("self_attn."), with keys and values or (cross-attention) without.
+void visit_dense_layer(TensorVisitor& v, const LlamaConfig& config, LlamaLayerWeights& weights,
+                       const std::string& p, const std::string& attention, bool keys_and_values);
 
 /// Takes every tensor; `set.finish()` is the caller's.
 LlamaWeights load_llama_weights(const LlamaConfig& config, WeightSet& set);

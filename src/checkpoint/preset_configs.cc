@@ -179,6 +179,16 @@ constexpr const char* kLlama8B = R"json({
   "bos_token_id": 128000, "eos_token_id": 128001
 })json";
 
+// Small enough to generate for tests and demonstrations; nobody has released one.
+constexpr const char* kYocoSmall = R"json({
+  "architectures": ["YocoForCausalLM"], "model_type": "yoco", "torch_dtype": "bfloat16", "hidden_act": "silu",
+  "vocab_size": 1024, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 8, "num_self_layers": 4,
+  "sliding_window": 128, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32, "rms_norm_eps": 1e-6,
+  "rope_theta": 10000, "rope_scaling": null,
+  "max_position_embeddings": 131072, "tie_word_embeddings": false, "attention_bias": false, "mlp_bias": false,
+  "bos_token_id": 0, "eos_token_id": 1
+})json";
+
 }  // namespace
 
 const std::vector<PresetSource>& preset_sources() {
@@ -193,6 +203,7 @@ const std::vector<PresetSource>& preset_sources() {
       {"v2-lite", "DeepSeek-V2-Lite: MLA, bf16", kV2Lite, nullptr},
       {"v1-67b", "DeepSeek 67B (V1): GQA", kV1, nullptr},
       {"mha-v2size", "MHA at the size of V2", kMhaV2Size, nullptr},
+      {"yoco-small", "a small decoder with windows below and one shared memory above", kYocoSmall, nullptr},
       {"smollm2-135m", "SmolLM2-135M", kSmolLm2, nullptr},
       {"llama-2b", "a GQA decoder of 1.6 billion parameters", kLlama2B, nullptr},
       {"llama-8b", "the geometry of Llama 3.1 8B", kLlama8B, nullptr},

@@ -112,6 +112,7 @@ void DeepseekV4::forward(Compute& compute, std::span<const Run> runs, MatrixView
   const int layers = static_cast<int>(config_.num_hidden_layers);
   for (int layer = 0; layer < layers; ++layer) run_layer(compute, layer, flow);
   if (taps) taps->floats("stream", layers, flow.batch, flow.h);
+  const PartScope part(compute.profile, StepPart::kHead);
   const std::span<const std::int64_t> rows = wanted_rows(compute.arena, runs);
   if (rows.empty()) return;
   const MatrixView<float> h = take_rows(compute, flow.h, rows);
@@ -152,6 +153,7 @@ void DeepseekV4::run_layer(Compute& compute, int layer, Flow& flow) const {
 
 // Main rows of the groups that end in this step.
 void DeepseekV4::store_latents(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   Arena::Scope scope(compute.arena);
   const Latents latents =
       compress(compute, flow.batch, weights(layer).compressor,
@@ -163,6 +165,7 @@ void DeepseekV4::store_latents(Compute& compute, int layer, Flow& flow, MatrixVi
 
 // Index keys of the same groups: a compressor of their own, RoPE, Hadamard.
 void DeepseekV4::store_index_keys(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   Arena::Scope scope(compute.arena);
   const Latents keys = compress(compute, flow.batch, weights(layer).indexer_compressor,
                                 v4_compressor_shape(config_, layer, config_.index_head_dim),
@@ -175,6 +178,7 @@ void DeepseekV4::store_index_keys(Compute& compute, int layer, Flow& flow, Matri
 
 void DeepseekV4::attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
                            MatrixView<float> y) const {
+  const PartScope part(compute.profile, StepPart::kAttention);
   const V4LayerWeights& w = weights(layer);
   LatentAttentionShape shape = attention_;
   shape.quantizer = quantizer(compute);
@@ -198,14 +202,15 @@ void DeepseekV4::attention(Compute& compute, int layer, Flow& flow, MatrixView<c
   SelectedRows selected;
   if (compresses(layer)) selected.store = &store(stores(layer).main);
   if (config_.is_csa(layer)) selected.selection = &flow.selection;
-  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer),
-                q);
+  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer), q,
+                flow.taps);
   window.commit();
   grouped_output(compute, shape, w.wo_a, w.wo_b, q, y);
 }
 
 void DeepseekV4::select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
                         MatrixView<const float> qr) const {
+  const PartScope part(compute.profile, StepPart::kIndexer);
   const V4LayerWeights& w = weights(layer);
   Arena::Scope scope(compute.arena);
   const IndexQueries index =
@@ -243,6 +248,7 @@ void DeepseekV4::feed_forward(Compute& compute, int layer, Flow& flow) const {
 // The first layers take the experts from a table by token; scores weigh them all the same.
 Routing DeepseekV4::route_tokens(Compute& compute, int layer, const Flow& flow,
                                  MatrixView<const float> x) const {
+  const PartScope part(compute.profile, StepPart::kRouter);
   const V4LayerWeights& w = weights(layer);
   MatrixView<float> logits = compute.arena.matrix(x.rows, config_.n_routed_experts);
   linear(compute, w.gate, BlockQuantizer::kNone, x, logits, Arithmetic::kF32);

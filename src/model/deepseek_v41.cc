@@ -265,8 +265,8 @@ void DeepseekV41::attention(Compute& compute, int layer, Flow& flow, MatrixView<
     selected.store = &store(*main);
     selected.selection = &flow.selection;
   }
-  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer),
-                q);
+  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer), q,
+                flow.taps);
   window.commit();
   grouped_output(compute, shape, w.wo_a, w.wo_b, q, y);
 }

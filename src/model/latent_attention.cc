@@ -15,10 +15,6 @@ std::int64_t selected_rows(const SelectedRows& selected, const TokenBatch& batch
   return (batch.position[row] + 1) / selected.store->tokens_per_row;
 }
 
-std::int64_t window_begin(const LatentAttentionShape& shape, const TokenBatch& batch, std::int64_t row) {
-  return std::max({std::int64_t{0}, batch.run(row).window_floor, batch.position[row] - shape.window + 1});
-}
-
 }  // namespace
 
 void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, const RopeAngles& angles,
@@ -73,7 +69,7 @@ RopeAngles group_angles(Compute& compute, const Rope& rope, std::span<const Late
 
 void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
                    const SelectedRows& selected, const StepRing& window, const float* sinks,
-                   const RopeAngles& angles, MatrixView<float> q) {
+                   const RopeAngles& angles, MatrixView<float> q, Taps* taps) {
   const PartScope part(compute.profile, StepPart::kCacheReads);
   Arena::Scope scope(compute.arena);
   std::int64_t most = 0;
@@ -88,7 +84,7 @@ void attend_latent(Compute& compute, const LatentAttentionShape& shape, const To
     for (std::int64_t i = 0; i < count; ++i)
       main[i] = run.cache->row(selected.store->id, selected.selection ? selected.selection->list(r)[i] : i);
     RowRef* recent = main + count;
-    const std::int64_t begin = window_begin(shape, batch, r);
+    const std::int64_t begin = window.window_begin(run, batch.position[r]);
     for (std::int64_t s = begin; s <= batch.position[r]; ++s) recent[s - begin] = window.at(run, s);
     const int window_count = static_cast<int>(batch.position[r] + 1 - begin);
     new (queries + r) GatherQuery{
@@ -107,7 +103,8 @@ void attend_latent(Compute& compute, const LatentAttentionShape& shape, const To
   gather.key_width = gather.value_width = shape.head_dim;
   gather.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   gather.sinks = sinks;
-  gather_attend(compute, gather, {queries, static_cast<std::size_t>(batch.count)});
+  gather_and_show(compute, gather, batch, layer, selected.selection ? selected.store : nullptr,
+                  {queries, static_cast<std::size_t>(batch.count)}, taps);
   rotate_tails(compute, q, shape.heads, shape.head_dim, angles, true);
 }
 

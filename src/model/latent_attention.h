@@ -14,6 +14,7 @@
 #include "attention/step_ring.h"
 #include "formats/weight_view.h"
 #include "kernels/compute.h"
+#include "model/taps.h"
 
 namespace seekline {
 
@@ -56,10 +57,10 @@ struct SelectedRows {
 };
 
 /// q [tokens, heads * head_dim] -> attention outputs in place, rotated back. Counts what it reads in the
-/// ledgers.
+/// ledgers. Attention over selected rows is shown to `taps`, which may be null.
 void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
                    const SelectedRows& selected, const StepRing& window, const float* sinks,
-                   const RopeAngles& angles, MatrixView<float> q);
+                   const RopeAngles& angles, MatrixView<float> q, Taps* taps);
 
 /// y = wo_b * concat_g(wo_a[g] * heads of group g). The input of wo_a is not quantized; that of wo_b is.
 void grouped_output(Compute& compute, const LatentAttentionShape& shape, const WeightView& wo_a,

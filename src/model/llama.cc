@@ -1,12 +1,10 @@
 #include "model/llama.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "attention/dense_attend.h"
-#include "attention/rope.h"
 #include "kernels/linear.h"
+#include "model/dense_block.h"
 #include "model/embedding.h"
 #include "model/weight_parts.h"
 
@@ -19,14 +17,10 @@ class Llama final : public Network {
       : config_(std::move(config)), weights_(std::move(weights)) {
     plan_ = std::move(plan);
     unused_ = std::move(unused);
-    const LlamaConfig& c = config_;
-    eps_ = static_cast<float>(c.rms_norm_eps);
-    rope_ = Rope(static_cast<int>(c.head_dim), c.rope_theta, c.rope_scaling, c.max_position_embeddings);
-    shape_.heads = static_cast<int>(c.num_attention_heads);
-    shape_.kv_heads = static_cast<int>(c.num_key_value_heads);
-    shape_.key_width = shape_.value_width = static_cast<int>(c.head_dim);
-    shape_.value_first = static_cast<int>(c.num_key_value_heads * c.head_dim);
-    shape_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
+    eps_ = static_cast<float>(config_.rms_norm_eps);
+    rope_ = Rope(static_cast<int>(config_.head_dim), config_.rope_theta, config_.rope_scaling,
+                 config_.max_position_embeddings);
+    shape_ = dense_shape(config_);
   }
 
   std::string family() const override { return "llama"; }
@@ -54,85 +48,32 @@ class Llama final : public Network {
       if (taps) taps->floats("hidden", layer, batch, h);
       const LlamaLayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
       attention(compute, w, batch, layer, angles, h);
-      feed_forward(compute, w, h);
+      dense_feed_forward(compute, w, eps_, h);
     }
     if (taps) taps->floats("hidden", layers, batch, h);
     const PartScope part(compute.profile, StepPart::kHead);
     const std::span<const std::int64_t> rows = wanted_rows(compute.arena, runs);
     if (rows.empty()) return;
     const MatrixView<float> last = take_rows(compute, h, rows);
-    norm(compute, weights_.norm, last, last);
+    norm_rows(compute, weights_.norm, eps_, last, last);
     linear(compute, weights_.head, BlockQuantizer::kNone, last, logits, Arithmetic::kF32);
   }
 
  private:
-  void norm(Compute& compute, const std::vector<float>& weight, MatrixView<const float> x,
-            MatrixView<float> y) const {
-    const PartScope part(compute.profile, StepPart::kElementwise);
-    for_rows(compute, x.rows, [&](std::int64_t r) {
-      compute.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps_, y.row(r));
-    });
-  }
-
-  // y += w * x
-  void add_linear(Compute& compute, const WeightView& w, MatrixView<const float> x,
-                  MatrixView<float> y) const {
-    const Product product{
-        w, prepare_rows(compute, w.kind, compute.settings.arithmetic, BlockQuantizer::kNone, x),
-        row_pointers(compute, y), true};
-    run_products(compute, {&product, 1});
-  }
-
   void attention(Compute& compute, const LlamaLayerWeights& w, const TokenBatch& batch, int layer,
                  const RopeAngles& angles, MatrixView<float> h) const {
     const PartScope part(compute.profile, StepPart::kAttention);
     Arena::Scope scope(compute.arena);
     const Store& store = plan_.stores[static_cast<std::size_t>(layer)];
     MatrixView<float> x = compute.arena.matrix(batch.count, h.cols);
-    norm(compute, w.input_layernorm, h, x);
-    MatrixView<float> q = compute.arena.matrix(batch.count, w.q_proj.rows);
-    MatrixView<float> kv = compute.arena.matrix(batch.count, w.k_proj.rows + w.v_proj.rows);
-    const PreparedRows input =
-        prepare_rows(compute, w.q_proj.kind, compute.settings.arithmetic, BlockQuantizer::kNone, x);
-    const Product products[] = {
-        {w.q_proj, input, row_pointers(compute, q)},
-        {w.k_proj, input, row_pointers(compute, kv.cols_from(0, w.k_proj.rows))},
-        {w.v_proj, input, row_pointers(compute, kv.cols_from(w.k_proj.rows, w.v_proj.rows))}};
-    run_products(compute, products);
-    for_rows(compute, batch.count, [&](std::int64_t r) {
-      rotate_heads(q.row(r), shape_.heads, angles, r);
-      rotate_heads(kv.row(r), shape_.kv_heads, angles, r);
-      const MutableRow row = batch.run(r).cache->mutable_row(store.id, batch.position[r]);
-      compute.kernels.encode_row(store.row, kv.row(r), row.data, row.scale);
-    });
-    for (const FlatRun& run : batch.runs) run.cache->ledger().wrote(store.id, run.count);
-    MatrixView<float> out = compute.arena.matrix(batch.count, q.cols);
-    dense_attend(compute, batch, layer, store, shape_, q, out);
+    norm_rows(compute, w.input_layernorm, eps_, h, x);
+    const DenseProjections made = project(compute, w.q_proj, w.k_proj, w.v_proj, x);
+    rotate_heads(compute, made.q, shape_.heads, config_.head_dim, angles);
+    rotate_heads(compute, made.kv, shape_.kv_heads, config_.head_dim, angles);
+    write_rows(compute, batch, store, made.kv);
+    MatrixView<float> out = compute.arena.matrix(batch.count, made.q.cols);
+    dense_attend(compute, batch, layer, store, shape_, made.q, out);
     add_linear(compute, w.o_proj, out, h);
-  }
-
-  void rotate_heads(float* x, int heads, const RopeAngles& angles, std::int64_t row) const {
-    for (int head = 0; head < heads; ++head)
-      rotate(x + head * config_.head_dim, angles.cos_row(row), angles.sin_row(row), angles.pairs,
-             RopeLayout::kHalfSplit);
-  }
-
-  void feed_forward(Compute& compute, const LlamaLayerWeights& w, MatrixView<float> h) const {
-    const PartScope part(compute.profile, StepPart::kFeedForward);
-    Arena::Scope scope(compute.arena);
-    MatrixView<float> x = compute.arena.matrix(h.rows, h.cols);
-    norm(compute, w.post_attention_layernorm, h, x);
-    MatrixView<float> gate = compute.arena.matrix(h.rows, w.gate_proj.rows);
-    MatrixView<float> up = compute.arena.matrix(h.rows, w.up_proj.rows);
-    const PreparedRows input =
-        prepare_rows(compute, w.gate_proj.kind, compute.settings.arithmetic, BlockQuantizer::kNone, x);
-    const Product products[] = {{w.gate_proj, input, row_pointers(compute, gate)},
-                                {w.up_proj, input, row_pointers(compute, up)}};
-    run_products(compute, products);
-    for_rows(compute, h.rows, [&](std::int64_t r) {
-      compute.kernels.swiglu(gate.row(r), up.row(r), gate.cols, 0, 1.0f, gate.row(r));
-    });
-    add_linear(compute, w.down_proj, gate, h);
   }
 
   const LlamaConfig config_;

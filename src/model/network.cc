@@ -11,6 +11,7 @@
 #include "model/deepseek_v41_plan.h"
 #include "model/deepseek_v4_plan.h"
 #include "model/llama.h"
+#include "model/yoco.h"
 #include "seekline/error.h"
 
 namespace seekline {
@@ -28,7 +29,7 @@ std::string model_type_of(const nlohmann::json& config, const std::string& subje
   throw Error(ErrorCode::kUnsupported,
               fmt::format("{}: model_type \"{}\" is not a family this engine runs "
                           "(it runs deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, "
-                          "deepseek_v41 and llama)",
+                          "deepseek_v41, llama and yoco)",
                           subject, type));
 }
 
@@ -56,6 +57,7 @@ std::unique_ptr<Network> load_network(const Checkpoint& checkpoint, const Tokeni
   if (type == "deepseek_v4") return load_deepseek_v4(checkpoint, config, settings);
   if (is_mla(type)) return load_deepseek_mla(checkpoint, config, settings);
   if (type == "llama") return load_llama(checkpoint, config, settings);
+  if (type == "yoco") return load_yoco(checkpoint, config, settings);
   refuse(type, path);
 }
 
@@ -66,6 +68,7 @@ CachePlan plan_of_config(const nlohmann::json& config, const std::string& subjec
   if (type == "deepseek_v41") return plan_v41(parse_v41_config(config, subject), rows).plan;
   if (type == "deepseek_v4") return plan_v4(parse_v4_config(config, subject), rows).plan;
   if (type == "llama") return plan_llama(parse_llama_config(config, subject), rows);
+  if (type == "yoco") return plan_yoco(parse_yoco_config(config, subject), rows);
   refuse(type, subject);
 }
 

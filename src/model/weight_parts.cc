@@ -78,19 +78,38 @@ std::vector<WeightPart> v4_weight_parts(const V4Config& c, const V4Weights& weig
           routed.done(),    shared.done(),    streams.done(), head.done()};
 }
 
-std::vector<WeightPart> llama_weight_parts(const LlamaConfig& c, const LlamaWeights& weights) {
+namespace {
+
+// Embedding, attention, feed-forward, head of models that share llama's blocks.
+std::vector<WeightPart> dense_parts(const LlamaConfig& c, const WeightView& embed,
+                                    const WeightView& head_weight, const std::vector<float>& norm,
+                                    const std::vector<LlamaLayerWeights>& layers,
+                                    const std::vector<const WeightView*>& more_attention,
+                                    const std::vector<float>& more_norm) {
   PartSum embedding("embedding"), attention("attention"), ffn("feed-forward"), head("head");
   // A tied head reads the whole embedding; it is then counted once in bytes, as the head.
-  if (!c.tie_word_embeddings) embedding.matrix(weights.embed, 1.0 / static_cast<double>(c.vocab_size));
-  head.matrix(weights.head);
-  head.vector(weights.norm, 2);
-  for (const LlamaLayerWeights& w : weights.layers) {
+  if (!c.tie_word_embeddings) embedding.matrix(embed, 1.0 / static_cast<double>(c.vocab_size));
+  head.matrix(head_weight);
+  head.vector(norm, 2);
+  for (const LlamaLayerWeights& w : layers) {
     attention.vector(w.input_layernorm, 2);
     ffn.vector(w.post_attention_layernorm, 2);
     for (const WeightView* m : {&w.q_proj, &w.k_proj, &w.v_proj, &w.o_proj}) attention.matrix(*m);
     for (const WeightView* m : {&w.gate_proj, &w.up_proj, &w.down_proj}) ffn.matrix(*m);
   }
+  for (const WeightView* m : more_attention) attention.matrix(*m);
+  attention.vector(more_norm, 2);
   return {embedding.done(), attention.done(), ffn.done(), head.done()};
+}
+
+}  // namespace
+
+std::vector<WeightPart> llama_weight_parts(const LlamaConfig& c, const LlamaWeights& w) {
+  return dense_parts(c, w.embed, w.head, w.norm, w.layers, {}, {});
+}
+
+std::vector<WeightPart> yoco_weight_parts(const YocoConfig& c, const YocoWeights& w) {
+  return dense_parts(c.dense, w.embed, w.head, w.norm, w.layers, {&w.memory_k, &w.memory_v}, w.memory_norm);
 }
 
 }  // namespace seekline
