@@ -53,17 +53,22 @@ ChatJson choice_report(const Service& service, const ChoiceOutcome& outcome) {
     stores.push_back({{"store", service.model().plan().stores[i].name}, {"bytes", s.store_bytes[i]}});
     bytes += s.store_bytes[i];
   }
-  const std::int64_t computed = s.prompt_tokens - outcome.prefix.reused_tokens;
+  const ReuseReport& reuse = s.reuse;
   return {
       {"prompt_tokens",
-       {{"reused", outcome.prefix.reused_tokens},
-        {"replayed", outcome.prefix.replayed_tokens},
-        {"computed", computed},
-        {"from", outcome.prefix.from},
-        {"why_not_more", outcome.prefix.why_not_more}}},
+       {{"all", s.prompt_tokens},
+        {"reused", reuse.reused_tokens},
+        {"replayed", reuse.replayed_tokens},
+        {"computed", s.prompt_tokens - reuse.reused_tokens},
+        {"from", reuse.from},
+        {"windows", reuse.windows},
+        {"approximate", reuse.approximate},
+        {"why_not_more", reuse.why_not_more},
+        {"encoder_evaluations", reuse.encoder_evaluations},
+        {"decoder_evaluations", reuse.decoder_evaluations}}},
       {"seconds", {{"queue", s.queue_seconds}, {"prompt", s.prompt_seconds}, {"answer", s.decode_seconds}}},
       {"tokens_per_second",
-       {{"prompt", rate(computed, s.prompt_seconds)},
+       {{"prompt", rate(reuse.computed_tokens, s.prompt_seconds)},
         {"answer", rate(s.generated_tokens - 1, s.decode_seconds)}}},
       {"preemptions", s.preemptions},
       {"cache", {{"bytes", bytes}, {"stores", std::move(stores)}}}};

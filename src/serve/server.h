@@ -23,6 +23,7 @@ struct ServerOptions {
   std::chrono::milliseconds keep_alive{10000};      ///< silence after which a waiting client hears something
   std::chrono::milliseconds first_byte{800};        ///< an answer that takes longer begins with its header
   std::chrono::milliseconds shutdown_grace{30000};  ///< what runs may take this long to finish
+  double read_gb_s = 0;  ///< what the machine's memory reads, for /stats; 0: not measured
   std::FILE* log = stderr;
 };
 

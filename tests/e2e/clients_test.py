@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Drives `seekline serve` and the default model with the official client packages `openai` and `anthropic`.
+
+    clients_test.py PROGRAM VENV_FOLDER
+
+The packages come from PyPI into VENV_FOLDER, once. Exit code 77: PyPI or the default model cannot be reached."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import venv
+
+SKIP = 77
+PACKAGES = ["openai==3.57.0", "anthropic==2.14.0", "jsonschema"]
+
+
+def enter_venv(folder):
+    """Starts this script again with the packages at hand."""
+    python = folder / "bin" / "python"
+    marker = folder / "packages.txt"
+    if not marker.exists() or marker.read_text() != "\n".join(PACKAGES):
+        venv.create(folder, with_pip=True, symlinks=True, clear=True)
+        command = [str(python), "-m", "pip", "install", "-q", "--timeout", "20", "--retries", "1", *PACKAGES]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            print("skipped: PyPI cannot be reached:", done.stderr.strip().splitlines()[-1:], file=sys.stderr)
+            sys.exit(SKIP)
+        marker.write_text("\n".join(PACKAGES))
+    os.execv(python, [str(python), __file__, *sys.argv[1:], "--inside"])
+
+
+if __name__ == "__main__" and "--inside" not in sys.argv:
+    enter_venv(pathlib.Path(sys.argv[2]).resolve())
+
+import asyncio  # noqa: E402
+import json  # noqa: E402
+import time  # noqa: E402
+import unittest  # noqa: E402
+
+import anthropic  # noqa: E402
+import httpx  # noqa: E402
+import jsonschema  # noqa: E402
+import openai  # noqa: E402
+
+from served_program import ServedProgram, default_model_is_there  # noqa: E402
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"},
+                                           "tags": {"type": "array", "items": {"enum": ["a", "b"]}}},
+          "required": ["name", "age"], "additionalProperties": False}
+served = None
+
+
+def question(text="What is the capital of France? Answer in one sentence."):
+    return [{"role": "user", "content": text}]
+
+
+class OpenAi(unittest.TestCase):
+    def setUp(self):
+        self.client = openai.OpenAI(base_url=served.url + "/v1", api_key="secret", max_retries=0)
+        self.model = self.client.models.list().data[0].id
+
+    def test_a_question_is_answered(self):
+        reply = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40)
+        self.assertIn("Paris", reply.choices[0].message.content)
+        self.assertEqual(reply.choices[0].finish_reason, "stop")
+        self.assertEqual(reply.usage.total_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+        self.assertEqual(reply.model, self.model)
+
+    def test_a_stream_says_the_same(self):
+        whole = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40)
+        chunks = list(self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40,
+                                                          stream=True, stream_options={"include_usage": True}))
+        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
+
+    def test_the_second_turn_is_cached(self):
+        first = question("Tell me something about the sea. " * 20)
+        reply = self.client.chat.completions.create(model=self.model, messages=first, temperature=0, max_tokens=30)
+        turns = first + [{"role": "assistant", "content": reply.choices[0].message.content}, *question("And the land?")]
+        again = self.client.chat.completions.create(model=self.model, messages=turns, temperature=0, max_tokens=5)
+        self.assertGreater(again.usage.prompt_tokens_details.cached_tokens, reply.usage.prompt_tokens * 0.9)
+
+    def test_n_seed_and_logprobs(self):
+        ask = dict(model=self.model, messages=question("Name a colour."), max_tokens=8, n=3, seed=7, temperature=1.0,
+                   logprobs=True, top_logprobs=2)
+        first, second = (self.client.chat.completions.create(**ask) for _ in range(2))
+        self.assertEqual([c.message.content for c in first.choices], [c.message.content for c in second.choices])
+        for choice in first.choices:
+            tokens = choice.logprobs.content
+            self.assertEqual(bytes(b for t in tokens for b in t.bytes).decode(errors="replace"), choice.message.content)
+            self.assertTrue(all(len(t.top_logprobs) == 2 and t.logprob <= 0 for t in tokens))
+
+    def test_stop_and_logit_bias(self):
+        reply = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40,
+                                                    stop=["Paris"])
+        self.assertNotIn("Paris", reply.choices[0].message.content)
+        token = httpx.post(served.url + "/tokenize", json={"text": " Paris"}, headers={"x-api-key": "secret"}).json()["tokens"][0]
+        reply = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40,
+                                                    logit_bias={str(token): -100})
+        self.assertNotIn(" Paris", reply.choices[0].message.content)
+
+    def test_tools(self):
+        tools = [{"type": "function", "function": {"name": "get_weather", "description": "Weather of a city",
+                                                   "parameters": WEATHER}}]
+        reply = self.client.chat.completions.create(
+            model=self.model, messages=question("What is the weather in Paris? Call get_weather."), tools=tools,
+            tool_choice={"type": "function", "function": {"name": "get_weather"}}, temperature=0, max_tokens=80)
+        choice = reply.choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls", choice.message)
+        call = choice.message.tool_calls[0]
+        self.assertEqual(call.function.name, "get_weather")
+        json.loads(call.function.arguments)
+        answer = question("What is the weather in Paris?") + [choice.message.model_dump(exclude_none=True), {
+            "role": "tool", "tool_call_id": call.id, "content": "sunny, 21 degrees"}]
+        final = self.client.chat.completions.create(model=self.model, messages=answer, tools=tools, temperature=0, max_tokens=40)
+        self.assertTrue(final.choices[0].message.content)
+
+    def test_json_schema_is_kept(self):
+        for seed in range(4):
+            reply = self.client.chat.completions.create(
+                model=self.model, messages=question("Invent a person."), max_tokens=80, seed=seed, temperature=1.2,
+                response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}})
+            jsonschema.validate(json.loads(reply.choices[0].message.content), PERSON)
+        reply = self.client.chat.completions.create(model=self.model, messages=question("Answer in json."), max_tokens=50,
+                                                    response_format={"type": "json_object"}, temperature=1.0)
+        self.assertIsInstance(json.loads(reply.choices[0].message.content), dict)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(
+                model=self.model, messages=question(),
+                response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "minLength": 3}}})
+        self.assertIn("minLength", str(caught.exception))
+
+    def test_responses(self):
+        reply = self.client.responses.create(model=self.model, input=question()[0]["content"], temperature=0, max_output_tokens=40)
+        self.assertIn("Paris", reply.output_text)
+        with self.client.responses.stream(model=self.model, input=question()[0]["content"], temperature=0,
+                                          max_output_tokens=40) as stream:
+            text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+            self.assertEqual(stream.get_final_response().output_text, text)
+        self.assertEqual(text, reply.output_text)
+
+    def test_completions(self):
+        reply = self.client.completions.create(model=self.model, prompt="One, two, three,", max_tokens=6, temperature=0)
+        self.assertIn("four", reply.choices[0].text)
+
+    def test_errors_are_theirs(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(model=self.model, messages=question("word " * 9000))
+        self.assertEqual(caught.exception.code, "context_length_exceeded")
+        self.assertRegex(str(caught.exception), r"maximum context length is \d+ tokens.*resulted in \d+ tokens")
+        with self.assertRaises(openai.AuthenticationError):
+            openai.OpenAI(base_url=served.url + "/v1", api_key="wrong", max_retries=0).models.list()
+        with self.assertRaises(openai.BadRequestError):
+            self.client.embeddings.create(model=self.model, input="x")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("another")
+        with self.assertRaises(openai.BadRequestError):
+            self.client.chat.completions.create(model=self.model, messages=question(), temperature=9)
+
+    def test_many_at_once_answer_as_alone(self):
+        async def run(count):
+            client = openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="secret", max_retries=0, timeout=300)
+
+            async def one(i):
+                reply = await client.chat.completions.create(model=self.model, messages=question(f"Count from {i} upwards."),
+                                                             temperature=0, max_tokens=12)
+                return reply.choices[0].message.content
+
+            return await asyncio.gather(*(one(i) for i in range(count)))
+
+        together = asyncio.run(run(32))
+        for i in (0, 5, 31):
+            reply = self.client.chat.completions.create(model=self.model, messages=question(f"Count from {i} upwards."),
+                                                        temperature=0, max_tokens=12)
+            self.assertEqual(reply.choices[0].message.content, together[i])
+
+    def test_a_stream_that_is_left_stops_the_work(self):
+        stream = self.client.chat.completions.create(model=self.model, messages=question("Write a long story."),
+                                                     max_tokens=4000, stream=True, temperature=0)
+        next(iter(stream))
+        stream.close()
+        for _ in range(100):
+            stats = httpx.get(served.url + "/stats", headers={"x-api-key": "secret"}).json()
+            if stats["running"] == 0:
+                return
+            time.sleep(0.05)
+        self.fail("the sequence runs on")
+
+
+class Anthropic(unittest.TestCase):
+    def setUp(self):
+        self.client = anthropic.Anthropic(base_url=served.url, api_key="secret", max_retries=0)
+
+    def test_a_question_is_answered(self):
+        reply = self.client.messages.create(model="any", max_tokens=40, messages=question(), system="Be brief.", temperature=0)
+        self.assertIn("Paris", reply.content[0].text)
+        self.assertEqual((reply.stop_reason, reply.role, reply.type), ("end_turn", "assistant", "message"))
+        self.assertGreater(reply.usage.output_tokens, 3)
+
+    def test_a_stream_says_the_same(self):
+        ask = dict(model="any", max_tokens=40, messages=question(), temperature=0)
+        whole = self.client.messages.create(**ask)
+        with self.client.messages.stream(**ask) as stream:
+            text = "".join(stream.text_stream)
+            final = stream.get_final_message()
+        self.assertEqual(text, whole.content[0].text)
+        self.assertEqual(final.content[0].text, text)
+        self.assertEqual(final.stop_reason, whole.stop_reason)
+        self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
+
+    def test_count_tokens_counts_what_is_used(self):
+        counted = self.client.messages.count_tokens(model="any", messages=question("Why is the sky blue?"))
+        used = self.client.messages.create(model="any", max_tokens=1, messages=question("Why is the sky blue?")).usage
+        self.assertEqual(counted.input_tokens, used.input_tokens + (used.cache_read_input_tokens or 0))
+
+    def test_tools(self):
+        tools = [{"name": "get_weather", "description": "Weather of a city", "input_schema": WEATHER}]
+        ask = dict(model="any", max_tokens=80, messages=question("What is the weather in Paris? Call get_weather."), tools=tools,
+                   tool_choice={"type": "tool", "name": "get_weather"}, temperature=0)
+        reply = self.client.messages.create(**ask)
+        self.assertEqual(reply.stop_reason, "tool_use", reply.content)
+        use = reply.content[-1]
+        self.assertEqual(use.name, "get_weather")
+        with self.client.messages.stream(**ask) as stream:
+            final = stream.get_final_message()
+        self.assertEqual(final.content[-1].input, use.input)
+        turns = question("What is the weather in Paris?") + [
+            {"role": "assistant", "content": [b.model_dump() for b in reply.content]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "sunny, 21 degrees"}]}]
+        final = self.client.messages.create(model="any", max_tokens=40, messages=turns, tools=tools, temperature=0)
+        self.assertTrue(final.content)
+
+    def test_stop_sequences_and_limits(self):
+        reply = self.client.messages.create(model="any", max_tokens=40, messages=question(), temperature=0, stop_sequences=["Paris"])
+        self.assertEqual((reply.stop_reason, reply.stop_sequence), ("stop_sequence", "Paris"))
+        reply = self.client.messages.create(model="any", max_tokens=2, messages=question(), temperature=0)
+        self.assertEqual(reply.stop_reason, "max_tokens")
+
+    def test_a_prefill_is_continued(self):
+        turns = question("What is the capital of France?") + [{"role": "assistant", "content": "The capital of France is"}]
+        reply = self.client.messages.create(model="any", max_tokens=10, messages=turns, temperature=0)
+        self.assertIn("Paris", reply.content[0].text)
+
+    def test_errors_are_theirs(self):
+        with self.assertRaises(anthropic.BadRequestError) as caught:
+            self.client.messages.create(model="any", max_tokens=10, messages=question("word " * 9000))
+        self.assertRegex(str(caught.exception), r"prompt is too long: \d+ tokens > \d+ maximum")
+        with self.assertRaises(anthropic.AuthenticationError):
+            anthropic.Anthropic(base_url=served.url, api_key="wrong", max_retries=0).messages.create(
+                model="any", max_tokens=1, messages=question())
+        with self.assertRaises(anthropic.BadRequestError):
+            self.client.messages.create(model="any", max_tokens=10, messages=[])
+
+
+def main():
+    global served
+    served = ServedProgram(sys.argv[1], "--api-key", "secret", "--max-waiting", "300")
+    with served:
+        result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1).result
+        code, seconds = served.stop()
+    if code != 0 or seconds > 35:
+        print(f"the server ended with {code} after {seconds:.1f} s", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(0 if result.wasSuccessful() else 1)
+
+
+if __name__ == "__main__":
+    if not default_model_is_there():
+        print("skipped: the default model has not been fetched (./dev run fetches it)", file=sys.stderr)
+        sys.exit(SKIP)
+    main()
