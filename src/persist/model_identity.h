@@ -1,0 +1,30 @@
+// What a stored prefix depends on besides its tokens, as one fingerprint (docs/prefix-store.md,
+// "Fingerprint").
+#pragma once
+
+#include <string>
+
+#include "persist/keys.h"
+#include "seekline/model.h"
+
+namespace seekline {
+
+/// Raised whenever the engine computes other bytes of cache rows from the same model and tokens than before.
+inline constexpr int kRowVersion = 1;
+
+/// Tensors up to this many bytes are hashed as a whole; larger models by a sample.
+inline constexpr std::int64_t kWholeWeightsBytes = std::int64_t{512} << 20;
+
+struct ModelIdentity {
+  Key fingerprint;
+  /// JSON of everything the fingerprint is made of, for people and for saying what differs. Holds no path.
+  std::string description;
+};
+
+/// Reads config.json, tokenizer.json and weights of the model's folder. Throws Error(kIo).
+ModelIdentity identify_model(const Model& model);
+
+/// One clause that says what tells two descriptions apart, such as "other weights".
+std::string identity_difference(const std::string& stored, const std::string& wanted);
+
+}  // namespace seekline
