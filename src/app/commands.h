@@ -9,7 +9,10 @@
 
 namespace seekline {
 
+struct GenerateOptions;
+
 void add_run_command(CLI::App& app);
+void add_chat_command(CLI::App& app);
 void add_serve_command(CLI::App& app);
 void add_logits_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
@@ -20,6 +23,9 @@ void add_bench_command(CLI::App& app);
 
 /// --activations, --rows, --arithmetic, --threads, --chunk, --context and --cache-limit of commands that run a model.
 void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// --max-tokens, --temperature, ... --seed and --stop; greedy without them.
+void add_sampling_options(CLI::App& command, GenerateOptions& options);
 
 /// Where the default model lies; fetched and converted at the first call, with progress on stderr.
 /// Throws Error(kIo) where that fails.

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   seekline::add_run_command(app);
+  seekline::add_chat_command(app);
   seekline::add_serve_command(app);
   seekline::add_logits_command(app);
   seekline::add_tokenize_command(app);

@@ -122,28 +122,6 @@ void run(RunOptions& o) {
   if (interrupted != 0) throw CLI::RuntimeError(kInterruptedExit);
 }
 
-void add_sampling_options(CLI::App& command, GenerateOptions& o) {
-  SamplingOptions& s = o.sampling;
-  s.temperature = 0;
-  o.max_tokens = 256;
-  command
-      .add_option("--max-tokens", o.max_tokens, "tokens to generate at most; 0: until the context is full")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->capture_default_str();
-  command.add_option("--temperature", s.temperature, "0: greedy")->capture_default_str();
-  command.add_option("--top-k", s.top_k, "keep the k best; 0: all")->capture_default_str();
-  command.add_option("--top-p", s.top_p, "keep the best with this share of the probability")
-      ->capture_default_str();
-  command.add_option("--min-p", s.min_p, "keep tokens with this share of the best one's probability")
-      ->capture_default_str();
-  command.add_option("--repetition-penalty", s.repetition_penalty, "1: off")->capture_default_str();
-  command.add_option("--presence-penalty", s.presence_penalty, "0: off")->capture_default_str();
-  command.add_option("--frequency-penalty", s.frequency_penalty, "0: off")->capture_default_str();
-  command.add_option("--seed", s.seed, "same seed, same text")->capture_default_str();
-  command.add_option("--stop", o.stop, "end before this text (may be given several times)")
-      ->allow_extra_args(false);
-}
-
 }  // namespace
 
 void add_run_command(CLI::App& app) {

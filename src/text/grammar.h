@@ -5,9 +5,9 @@
 // description, default, examples, deprecated, readOnly, writeOnly, $schema, $comment, and $id at the root.
 // Every other keyword, `format` included, is refused by name: ignoring it would promise more than is kept.
 //
-// What is written (docs/api.md): properties in the order of the schema, optional ones may be left out,
-// further ones after them; integers of at most 18 digits without point or exponent; at most 64 levels; white
-// space as in grammar_json.h. All of it is valid JSON and valid UTF-8.
+// What is written always validates, but not everything that validates is written: properties come in the order
+// of the schema, further ones after them and, where a schema has `properties`, only if additionalProperties says
+// so; white space and the lengths of numbers are limited (docs/constrained-decoding.md).
 #pragma once
 
 #include <cstdint>
