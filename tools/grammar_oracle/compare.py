@@ -52,7 +52,7 @@ class Schemas:
                                     for name in r.sample(NAMES, r.randint(0, 5))}
         if r.random() < .7:
             known = list(schema.get("properties", {}))
-            schema["required"] = r.sample(known, r.randint(0, len(known))) + r.sample(NAMES, r.random() < .2)
+            schema["required"] = list(dict.fromkeys(r.sample(known, r.randint(0, len(known))) + r.sample(NAMES, int(r.random() < .2))))
         if r.random() < .5:
             schema["additionalProperties"] = r.choice([True, False, self.schema(depth - 1)])
         return schema
