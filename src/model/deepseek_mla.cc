@@ -1,7 +1,5 @@
 #include "model/deepseek_mla.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "kernels/linear.h"
@@ -10,6 +8,7 @@
 #include "model/latent_cost.h"
 #include "model/merged_latent.h"
 #include "model/mla_attention.h"
+#include "model/mla_shape.h"
 #include "model/moe.h"
 #include "model/sparse_index.h"
 #include "seekline/error.h"
@@ -30,10 +29,17 @@ class DeepseekMla final : public Network {
  public:
   DeepseekMla(MlaConfig config, MlaWeights weights, MlaPlan plan, std::vector<WeightSet::Unused> unused,
               const NumericSettings& settings)
-      : config_(std::move(config)), weights_(std::move(weights)), stores_(std::move(plan.layers)) {
+      : config_(std::move(config)),
+        weights_(std::move(weights)),
+        stores_(std::move(plan.layers)),
+        heads_(mla_heads(config_, {})),
+        scale_(mla_score_scale(config_)),
+        eps_(static_cast<float>(config_.rms_norm_eps)),
+        quantizer_(mla_quantizer(config_)),
+        router_(mla_router(config_)),
+        rope_(mla_rope(config_)) {
     plan_ = std::move(plan.plan);
     unused_ = std::move(unused);
-    set_shapes();
     set_order(settings);
   }
 
@@ -50,9 +56,8 @@ class DeepseekMla final : public Network {
                Taps* taps) const override;
 
  private:
-  void set_shapes();
   void set_order(const NumericSettings& settings);
-  LatentHeads heads(int layer) const;
+  LatentHeads heads(int layer) const { return mla_heads(config_, weights(layer).kv_b_proj); }
 
   void attention(Compute& compute, int layer, Flow& flow) const;
   MatrixView<float> project_queries(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const;
@@ -74,73 +79,23 @@ class DeepseekMla final : public Network {
   const MlaConfig config_;
   const MlaWeights weights_;
   const std::vector<MlaLayerStores> stores_;
-  LatentHeads heads_;  // without the weight
-  float scale_ = 0, eps_ = 0;
-  BlockQuantizer quantizer_ = BlockQuantizer::kNone;  // of the inputs of quantized linears
-  RouterShape router_;
-  Rope rope_;
+  const LatentHeads heads_;  // without the weight
+  const float scale_, eps_;
+  const BlockQuantizer quantizer_;  // of the inputs of quantized linears
+  const RouterShape router_;
+  const Rope rope_;
   LatentOrder asked_ = LatentOrder::kAuto, order_ = LatentOrder::kAbsorb;  // the second: what kAuto became
   Arithmetic arithmetic_ = Arithmetic::kFast;
   std::vector<MergedLatent> merged_;  // of every layer, in the order kPreMerge
 };
-
-double yarn_mscale(double factor, double mscale) {
-  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-}
-
-// cos and sin carry m(mscale) / m(mscale_all_dim): 1 as released. An absent mscale is 1, as in the reference.
-RopeScaling with_magnitude(RopeScaling s) {
-  if (s.kind == RopeScaling::Kind::kYarn && s.original_context != 0)
-    s.attention_factor =
-        yarn_mscale(s.factor, s.mscale == 0 ? 1.0 : s.mscale) / yarn_mscale(s.factor, s.mscale_all_dim);
-  return s;
-}
-
-void DeepseekMla::set_shapes() {
-  const MlaConfig& c = config_;
-  heads_.heads = static_cast<int>(c.num_attention_heads);
-  heads_.latent = static_cast<int>(c.kv_lora_rank);
-  heads_.nope = static_cast<int>(c.qk_nope_head_dim);
-  heads_.rope = static_cast<int>(c.qk_rope_head_dim);
-  heads_.value = static_cast<int>(c.v_head_dim);
-  eps_ = static_cast<float>(c.rms_norm_eps);
-  double scale = 1.0 / std::sqrt(static_cast<double>(heads_.key_width()));
-  if (c.rope_scaling.kind == RopeScaling::Kind::kYarn && c.rope_scaling.mscale_all_dim != 0) {
-    const double mscale = yarn_mscale(c.rope_scaling.factor, c.rope_scaling.mscale_all_dim);
-    scale *= mscale * mscale;
-  }
-  scale_ = static_cast<float>(scale);
-  rope_ = Rope(heads_.rope, c.rope_theta, with_magnitude(c.rope_scaling), c.max_position_embeddings);
-  if (c.fp8) quantizer_ = c.pow2_scales ? BlockQuantizer::kFp8Block128 : BlockQuantizer::kFp8Block128F32;
-  router_.experts = static_cast<int>(c.n_routed_experts);
-  router_.top = static_cast<int>(c.num_experts_per_tok);
-  router_.normalise = c.norm_topk_prob;
-  router_.sum_eps = 1e-20f;
-  router_.scaling = static_cast<float>(c.routed_scaling_factor);
-  router_.score = c.generation == MlaConfig::Generation::kV2 ? RouterScore::kSoftmax : RouterScore::kSigmoid;
-  if (c.routing == MlaConfig::Routing::kGreedy) return;
-  router_.groups = static_cast<int>(c.n_group);
-  router_.group_top = static_cast<int>(c.topk_group);
-  router_.group_rule =
-      c.routing == MlaConfig::Routing::kGroupTopTwo ? GroupRule::kTopTwo : GroupRule::kMaximum;
-}
-
-LatentHeads DeepseekMla::heads(int layer) const {
-  LatentHeads heads = heads_;
-  heads.kv_b = weights(layer).kv_b_proj;
-  return heads;
-}
 
 // kAuto: what is cheaper for a decode step at half the context. Nothing but the geometry decides, so that a
 // token's bits do not depend on the run it came in.
 void DeepseekMla::set_order(const NumericSettings& settings) {
   asked_ = order_ = settings.latent_order;
   arithmetic_ = settings.arithmetic;
-  if (order_ == LatentOrder::kAuto) {
-    const std::int64_t rows =
-        config_.has_indexer() ? config_.index_topk : config_.max_position_embeddings / 2;
-    order_ = cheaper_order(heads(0), 1, rows, !config_.has_indexer());
-  }
+  if (order_ == LatentOrder::kAuto)
+    order_ = cheaper_order(heads(0), 1, mla_typical_rows(config_), !config_.has_indexer());
   if (order_ != LatentOrder::kPreMerge) return;
   if (config_.fp8 && settings.activations == Activations::kReference)
     throw Error(
@@ -155,8 +110,7 @@ std::string DeepseekMla::geometry() const {
   const MlaConfig& c = config_;
   std::string text = fmt::format(
       "{} layers ({} dense), hidden {}, {} heads x {} over latents of {} + {}, {} experts top {} + {} shared "
-      "x {}, "
-      "vocabulary {}",
+      "x {}, vocabulary {}",
       c.num_hidden_layers, c.first_k_dense_replace, c.hidden_size, c.num_attention_heads, c.v_head_dim,
       c.kv_lora_rank, c.qk_rope_head_dim, c.n_routed_experts, c.num_experts_per_tok, c.n_shared_experts,
       c.moe_intermediate_size, c.vocab_size);
@@ -287,21 +241,16 @@ MatrixView<float> DeepseekMla::attend(Compute& compute, int layer, Flow& flow,
   rows.store = &store(stores_[static_cast<std::size_t>(layer)].main);
   rows.selection = config_.has_indexer() ? &flow.selection : nullptr;
   rows.scale = scale_;
-  switch (order_) {
-    case LatentOrder::kPreMerge:
-      return attend_absorbed(compute, heads, flow.batch, rows, q);
-    case LatentOrder::kByCost:
-      return attend_by_cost(compute, heads, flow.batch, rows, q);
-    case LatentOrder::kExpand: {
-      const MatrixView<float> out = compute.arena.matrix(q.rows, std::int64_t{heads.heads} * heads.value);
-      attend_expanded(compute, heads, flow.batch, rows, q, out);
-      return out;
-    }
-    default:
-      return unfold_values(
-          compute, heads,
-          attend_absorbed(compute, heads, flow.batch, rows, absorb_queries(compute, heads, q)));
-  }
+  rows.taps = flow.taps;
+  const bool merged = order_ == LatentOrder::kPreMerge;
+  const MatrixView<float> out =
+      compute.arena.matrix(q.rows, std::int64_t{heads.heads} * (merged ? heads.latent : heads.value));
+  const auto attend = merged                           ? attend_latents
+                      : order_ == LatentOrder::kExpand ? attend_expanded
+                      : order_ == LatentOrder::kByCost ? attend_by_cost
+                                                       : attend_absorbed;
+  attend(compute, heads, flow.batch, rows, q, out);
+  return out;
 }
 
 void DeepseekMla::feed_forward(Compute& compute, int layer, Flow& flow) const {
@@ -333,8 +282,8 @@ void DeepseekMla::feed_forward(Compute& compute, int layer, Flow& flow) const {
 }
 
 std::vector<std::string> DeepseekMla::notes() const {
-  const std::int64_t rows = config_.has_indexer() ? config_.index_topk : config_.max_position_embeddings / 2;
-  std::vector<std::string> notes = latent_order_notes(heads(0), asked_, order_, rows, !config_.has_indexer());
+  std::vector<std::string> notes =
+      latent_order_notes(heads(0), asked_, order_, mla_typical_rows(config_), !config_.has_indexer());
   std::int64_t apart = 0, merged = 0;
   for (int layer = 0; layer < static_cast<int>(config_.num_hidden_layers); ++layer) {
     const MlaLayerWeights& w = weights(layer);

@@ -1,7 +1,6 @@
 #include "model/mla_attention.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "attention/dense_attend.h"
@@ -12,6 +11,9 @@
 
 namespace seekline {
 namespace {
+
+// Absorbed queries that are held at once: as wide as a model's heads are many.
+constexpr std::int64_t kAbsorbedFloats = std::int64_t{1} << 23;
 
 // The rows that each token selected: [tokens, capacity].
 RowRef* selected_rows(Compute& compute, const TokenBatch& batch, const LatentRows& rows) {
@@ -44,7 +46,8 @@ void attend_selected(Compute& compute, const LatentHeads& heads, const TokenBatc
   shape.key_width = heads.latent_width();
   shape.value_width = heads.latent;
   shape.scale = rows.scale;
-  gather_attend(compute, shape, {queries, static_cast<std::size_t>(batch.count)});
+  gather_and_show(compute, shape, batch, rows.layer, rows.store,
+                  {queries, static_cast<std::size_t>(batch.count)}, rows.taps);
   count_selected(batch, rows);
 }
 
@@ -74,28 +77,36 @@ std::span<const ExpandBlock> selected_blocks(Compute& compute, const TokenBatch&
   return {blocks, static_cast<std::size_t>(batch.count)};
 }
 
-// Run `index` of a batch as a batch of its own, with its part of the selections.
-struct OneRun {
+// Consecutive tokens of a batch as a batch of their own, with their selections.
+struct Slice {
   TokenBatch batch;
   Selection selection;
   LatentRows rows;
 
-  OneRun(Arena& arena, const TokenBatch& whole, std::size_t index, const LatentRows& all) : rows(all) {
-    const FlatRun& run = whole.runs[index];
-    FlatRun* alone = arena.array<FlatRun>(1);
-    new (alone) FlatRun(run);
-    alone->begin = 0;
-    std::int32_t* run_of = arena.array<std::int32_t>(run.count);
-    std::fill_n(run_of, run.count, 0);
-    batch = {{alone, 1}, run.count, whole.position + run.begin, run_of};
+  Slice(Arena& arena, const TokenBatch& whole, std::int64_t first, std::int64_t count, const LatentRows& all)
+      : rows(all) {
+    FlatRun* runs = arena.array<FlatRun>(static_cast<std::int64_t>(whole.runs.size()));
+    std::int32_t* run_of = arena.array<std::int32_t>(count);
+    std::size_t taken = 0;
+    for (const FlatRun& run : whole.runs) {
+      const std::int64_t begin = std::max(first, run.begin),
+                         end = std::min(first + count, run.begin + run.count);
+      if (begin >= end) continue;
+      FlatRun* part = new (runs + taken) FlatRun(run);
+      part->first_position += begin - run.begin;
+      part->begin = begin - first;
+      part->count = end - begin;
+      std::fill_n(run_of + part->begin, part->count, static_cast<std::int32_t>(taken++));
+    }
+    batch = {{runs, taken}, count, whole.position + first, run_of};
     if (!all.selection) return;
     selection = *all.selection;
-    selection.items += run.begin * selection.capacity;
-    selection.counts += run.begin;
+    selection.items += first * selection.capacity;
+    selection.counts += first;
     rows.selection = &selection;
   }
-  OneRun(const OneRun&) = delete;
-  OneRun& operator=(const OneRun&) = delete;
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
 };
 
 LatentOrder order_of(const LatentHeads& heads, const FlatRun& run, const LatentRows& rows) {
@@ -106,14 +117,10 @@ LatentOrder order_of(const LatentHeads& heads, const FlatRun& run, const LatentR
 
 }  // namespace
 
-MatrixView<float> attend_absorbed(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
-                                  const LatentRows& rows, MatrixView<const float> q) {
-  const MatrixView<float> out = compute.arena.matrix(batch.count, std::int64_t{heads.heads} * heads.latent);
+void attend_latents(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                    const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out) {
   Arena::Scope scope(compute.arena);
-  if (rows.selection) {
-    attend_selected(compute, heads, batch, rows, q, out);
-    return out;
-  }
+  if (rows.selection) return attend_selected(compute, heads, batch, rows, q, out);
   DenseShape shape;
   shape.heads = heads.heads;
   shape.kv_heads = 1;
@@ -121,7 +128,22 @@ MatrixView<float> attend_absorbed(Compute& compute, const LatentHeads& heads, co
   shape.value_width = heads.latent;
   shape.scale = rows.scale;
   dense_attend(compute, batch, rows.layer, *rows.store, shape, q, out);
-  return out;
+}
+
+void attend_absorbed(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                     const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out) {
+  const std::int64_t width = std::int64_t{heads.heads} * heads.latent_width();
+  const std::int64_t most = std::max<std::int64_t>(1, kAbsorbedFloats / width);
+  for (std::int64_t first = 0; first < batch.count; first += most) {
+    Arena::Scope scope(compute.arena);
+    const std::int64_t count = std::min(most, batch.count - first);
+    const Slice slice(compute.arena, batch, first, count, rows);
+    const MatrixView<float> queries = absorb_queries(compute, heads, q.rows_from(first, count));
+    const MatrixView<float> latents = compute.arena.matrix(count, std::int64_t{heads.heads} * heads.latent);
+    attend_latents(compute, heads, slice.batch, slice.rows, queries, latents);
+    const MatrixView<float> values = unfold_values(compute, heads, latents);
+    for (std::int64_t t = 0; t < count; ++t) std::copy_n(values.row(t), values.cols, out.row(first + t));
+  }
 }
 
 void attend_expanded(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
@@ -132,26 +154,16 @@ void attend_expanded(Compute& compute, const LatentHeads& heads, const TokenBatc
   expand_attend(compute, heads, rows.scale, rows.store->row, blocks, q, out);
 }
 
-MatrixView<float> attend_by_cost(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
-                                 const LatentRows& rows, MatrixView<const float> q) {
-  const MatrixView<float> out = compute.arena.matrix(batch.count, std::int64_t{heads.heads} * heads.value);
-  for (std::size_t r = 0; r < batch.runs.size(); ++r) {
+void attend_by_cost(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                    const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out) {
+  for (const FlatRun& run : batch.runs) {
     Arena::Scope scope(compute.arena);
-    const FlatRun& run = batch.runs[r];
-    const OneRun one(compute.arena, batch, r, rows);
-    const MatrixView<const float> queries{q.row(run.begin), run.count, q.cols, q.stride};
-    const MatrixView<float> to = out.rows_from(run.begin, run.count);
-    if (order_of(heads, run, rows) == LatentOrder::kExpand) {
-      attend_expanded(compute, heads, one.batch, one.rows, queries, to);
-      continue;
-    }
-    const MatrixView<float> absorbed = absorb_queries(compute, heads, queries);
-    const MatrixView<float> values =
-        unfold_values(compute, heads, attend_absorbed(compute, heads, one.batch, one.rows, absorbed));
-    for (std::int64_t t = 0; t < run.count; ++t)
-      std::memcpy(to.row(t), values.row(t), static_cast<std::size_t>(to.cols) * sizeof(float));
+    const Slice slice(compute.arena, batch, run.begin, run.count, rows);
+    const auto attend =
+        order_of(heads, run, rows) == LatentOrder::kExpand ? attend_expanded : attend_absorbed;
+    attend(compute, heads, slice.batch, slice.rows, q.rows_from(run.begin, run.count),
+           out.rows_from(run.begin, run.count));
   }
-  return out;
 }
 
 }  // namespace seekline

@@ -5,6 +5,7 @@
 #include "attention/indexer.h"
 #include "attention/latent_heads.h"
 #include "kernels/compute.h"
+#include "model/taps.h"
 
 namespace seekline {
 
@@ -14,21 +15,27 @@ struct LatentRows {
   const Store* store = nullptr;
   const Selection* selection = nullptr;  ///< null: every row up to the token's own
   float scale = 1;                       ///< of the scores
+  Taps* taps = nullptr;                  ///< absorbed attention over selected rows is shown to these
 };
 
-/// Queries of the latent, [tokens, heads * (latent + rope)] -> averages of the latent, [tokens, heads *
-/// latent], in the arena. All heads share one key, whose first channels are the value.
-MatrixView<float> attend_absorbed(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
-                                  const LatentRows& rows, MatrixView<const float> q);
+/// Queries of the latent, [tokens, heads * (latent + rope)] -> out [tokens, heads * latent], averages of the
+/// latent. All heads share one key, whose first channels are the value.
+void attend_latents(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                    const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out);
 
-/// q [tokens, heads * (nope + rope)] -> out [tokens, heads * value], over keys and values rebuilt for every
-/// head.
+// The orders: q [tokens, heads * (nope + rope)] -> out [tokens, heads * value].
+
+/// attend_latents with absorb_queries before and unfold_values behind it, for a bounded number of tokens at
+/// once.
+void attend_absorbed(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                     const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out);
+
+/// Over keys and values rebuilt for every head.
 void attend_expanded(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
                      const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out);
 
-/// q [tokens, heads * (nope + rope)] -> [tokens, heads * value] in the arena: every run in the order that is
-/// cheaper for its length (latent_cost.h), absorbed with absorb_queries and unfold_values around it.
-MatrixView<float> attend_by_cost(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
-                                 const LatentRows& rows, MatrixView<const float> q);
+/// Every run in the order that is cheaper for its length (latent_cost.h).
+void attend_by_cost(Compute& compute, const LatentHeads& heads, const TokenBatch& batch,
+                    const LatentRows& rows, MatrixView<const float> q, MatrixView<float> out);
 
 }  // namespace seekline
