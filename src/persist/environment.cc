@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kTableNames[kTables] = {"about", "models", "blocks", "snapshots", "pieces", "used"};
 constexpr unsigned kReaders = 510;
 constexpr mode_t kFileMode = 0644;
+constexpr off_t kLockFileBytes = 64 << 10;  // kReaders slots of 64 bytes, and room
 
 Bytes format_key() {
   static constexpr char kName[] = "format";
@@ -30,7 +31,8 @@ Bytes format_key() {
 
 class FileHandle {
  public:
-  FileHandle(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  FileHandle(const std::filesystem::path& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, kFileMode)) {}
   ~FileHandle() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -84,6 +86,17 @@ Error damaged(const std::filesystem::path& folder, const std::string& what) {
               "prefix store {} is damaged: {}; nothing of it is used. `seekline cache rm --all --store {}` "
               "removes it, and it is made anew",
               folder.string(), what, folder.string())};
+}
+
+// LMDB writes to its lock file through a mapping, where a full disk is a SIGBUS: it gets its blocks
+// beforehand. Nobody in this process has the file open yet.
+void reserve_lock_file(const std::filesystem::path& folder) {
+  const FileHandle file(folder / "lock.mdb", O_RDWR | O_CREAT);
+  if (!file) return;  // LMDB says why
+  const int code = ::posix_fallocate(file.get(), 0, kLockFileBytes);
+  if (code != 0)
+    throw Error(ErrorCode::kIo, fmt::format("prefix store {}: there is no room for lock.mdb: {}",
+                                            folder.string(), std::strerror(code)));
 }
 
 // A data file that no commit ever finished is started anew; one that is damaged is refused before LMDB maps
@@ -177,6 +190,7 @@ int Environment::try_open(unsigned flags, std::int64_t map_bytes) {
 
 void Environment::open_env(const EnvironmentOptions& options) {
   if (!read_only_) {
+    reserve_lock_file(folder_);
     // NOMETASYNC: a power cut may undo the last commit, but never damages the ones before it.
     const int code = try_open(MDB_NOMETASYNC, options.map_bytes);
     if (code == MDB_SUCCESS) {

@@ -99,9 +99,10 @@ void WriteBehind::run() {
 // Waits for work; false when there is none left and the store is closed.
 bool WriteBehind::take(Batch& batch) {
   std::unique_lock lock(mutex_);
+  // With nothing to do it must wait: whoever flushes needs the mutex to see that.
   const auto urgent = [&] {
-    return ending_ || flushing_ > 0 || !jobs_.empty() || !waiting_.damaged.empty() ||
-           waiting_.touched.size() >= kMostTouches;
+    return ending_ || !jobs_.empty() || !waiting_.damaged.empty() ||
+           waiting_.touched.size() >= kMostTouches || (flushing_ > 0 && !waiting_.touched.empty());
   };
   for (;;) {
     wake_.wait_for(lock, kTouchDelay, urgent);
