@@ -20,6 +20,7 @@ void add_inspect_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
+void add_cache_command(CLI::App& app);
 
 /// --activations, --rows, --arithmetic, --threads, --chunk, --context and --cache-limit of commands that run a model.
 void add_model_options(CLI::App& command, ModelOptions& options);

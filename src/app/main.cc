@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   seekline::add_plan_command(app);
   seekline::add_synth_command(app);
   seekline::add_bench_command(app);
+  seekline::add_cache_command(app);
   try {
     app.parse(argc, argv);
     return 0;
