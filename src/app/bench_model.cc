@@ -140,15 +140,14 @@ CaseResult ModelBench::decode(std::int64_t context, int batch) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(batch));
   std::vector<Run> runs(static_cast<std::size_t>(batch));
   static constexpr std::int32_t kFirst = 0;
-  std::int64_t steps = 0;
-  // Always the same position, with other tokens each time.
   const auto step = [&] {
     for (int b = 0; b < batch; ++b) {
       const auto i = static_cast<std::size_t>(b);
-      tokens[i] = formula_token(context + 7919 * (++steps), vocab);
+      const std::int64_t position = caches[i]->length();
+      tokens[i] = formula_token(position + 7919 * (b + 1), vocab);
       runs[i] = {};
       runs[i].cache = caches[i].get();
-      runs[i].first_position = context - 1;
+      runs[i].first_position = position;
       runs[i].tokens = {&tokens[i], 1};
       runs[i].wanted_logits = {&kFirst, 1};
     }

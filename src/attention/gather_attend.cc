@@ -81,14 +81,20 @@ class GatherTask {
   void attend_tile(Worker& w, const RowSegment& segment, int first, int rows, int kv_head, int head,
                    int heads) const {
     const Kernels& k = compute_.kernels;
-    k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows,
-                shape_.key_first + kv_head * shape_.key_width, shape_.key_width, w.keys);
-    k.load_values(*segment.format, arithmetic_, segment.rows + first, rows,
-                  shape_.value_first + kv_head * shape_.value_width, shape_.value_width, w.values);
+    const int key_first = shape_.key_first + kv_head * shape_.key_width;
+    const int value_first = shape_.value_first + kv_head * shape_.value_width;
+    k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows, key_first, shape_.key_width,
+                w.keys);
+    // Rows that serve as key and as value are decoded once where both forms are the same.
+    const bool one_form =
+        k.load_keys == k.load_values && key_first == value_first && shape_.key_width == shape_.value_width;
+    if (!one_form)
+      k.load_values(*segment.format, arithmetic_, segment.rows + first, rows, value_first, shape_.value_width,
+                    w.values);
     AttendTile tile;
     tile.arithmetic = arithmetic_;
     tile.keys = w.keys;
-    tile.values = w.values;
+    tile.values = one_form ? w.keys : w.values;
     tile.key_width = shape_.key_width;
     tile.value_width = shape_.value_width;
     tile.scale = shape_.scale;

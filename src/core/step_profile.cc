@@ -27,7 +27,7 @@ std::string_view step_part_name(StepPart part) {
     case StepPart::kStreams:
       return "residual mixing";
     case StepPart::kElementwise:
-      return "norms, RoPE, rows";
+      return "norms, RoPE, inputs";
     case StepPart::kHead:
       return "head";
     case StepPart::kOther:

@@ -21,7 +21,7 @@ enum class StepPart : std::uint8_t {
   kFeedForward,
   kEngram,
   kStreams,      ///< mHC: gates, Sinkhorn, mixing
-  kElementwise,  ///< norms, RoPE, writing of cache rows
+  kElementwise,  ///< norms, RoPE, input quantizers, writing of cache rows
   kHead,
   kOther,
   kCount,

@@ -1,5 +1,6 @@
 #include "core/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -17,6 +18,22 @@ inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Keeps the calling thread on one of the processors that the process may use, where each worker can have its
+// own.
+void pin(int worker, int workers) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < workers) return;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || seen++ != worker) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    pthread_setaffinity_np(pthread_self(), sizeof own, &own);
+    return;
+  }
 }
 
 }  // namespace
@@ -58,6 +75,7 @@ void ThreadPool::dispatch(Call call, void* task) {
 }
 
 void ThreadPool::work(int worker) {
+  pin(worker, size_);
   std::uint64_t seen = 0;
   for (;;) {
     std::uint64_t now = stage_.load(std::memory_order_acquire);

@@ -21,7 +21,8 @@ struct WorkRange {
 WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int workers);
 
 /// Owns `threads - 1` threads; the caller of `run` is worker 0. One `run` at a time, from one thread.
-/// Workers spin for a short while after a stage and then park, so that an idle engine uses no CPU.
+/// Workers spin for a short while after a stage and then park, so that an idle engine uses no CPU. They are
+/// pinned to a processor each where there are enough; the caller goes where the system puts it.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

@@ -15,6 +15,15 @@ void matmul(const Matmul& m);
 std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens);
 void matmul_transposed(const TransposedMatmul& m);
 
+std::int64_t query_bytes(Arithmetic arithmetic, int width);
+void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
+std::int64_t tile_bytes(Arithmetic arithmetic, int width);
+void load_rows(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
+               int width,
+               std::uint8_t* tile);  ///< keys and values have one form
+std::int64_t attend_scratch_bytes(int queries);
+void attend(const AttendTile& tile);
+
 float dot(const float* a, const float* b, std::int64_t n);
 float dot3(const float* a, const float* b, const float* c, std::int64_t n);
 double dot_exact(const float* a, const float* b, std::int64_t n);

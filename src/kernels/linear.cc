@@ -9,6 +9,8 @@ namespace {
 
 // Output rows a worker takes at least; a multiple of every micro-kernel's row block.
 constexpr std::int64_t kRowGrain = 16;
+// Of the next weights, fetched while the last rows of a product are multiplied.
+constexpr std::int64_t kPrefetchBytes = 65536;
 
 // Products with few output rows and many tokens (routers, stream mixing) are cut by tokens instead. Never
 // those that accumulate: several of them may add to one row, and must do so on one worker.
@@ -20,6 +22,7 @@ bool split_by_tokens(const Product& product, int workers) {
 
 PreparedRows prepare_rows(Compute& compute, WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer,
                           MatrixView<const float> x) {
+  const PartScope part(compute.profile, StepPart::kElementwise);
   const std::int64_t bytes = (compute.kernels.prepared_bytes(kind, arithmetic, x.cols) + 63) / 64 * 64;
   std::uint8_t* memory = compute.arena.bytes(bytes * x.rows);
   const std::uint8_t** rows = compute.arena.array<const std::uint8_t*>(x.rows);
@@ -64,6 +67,12 @@ void run_products(Compute& compute, std::span<const Product> products) {
       m.x = p.x.rows + tokens.begin;
       m.y = p.y + tokens.begin;
       m.tokens = tokens.size();
+      // The weights that this worker streams next are on their way while it finishes these.
+      if (&p != &products.back()) {
+        const WeightView& next = (&p + 1)->w;
+        m.prefetch = next.data + static_split(next.rows, kRowGrain, worker, workers).begin * next.row_bytes();
+        m.prefetch_bytes = std::min(kPrefetchBytes, next.rows * next.row_bytes() / workers);
+      }
       compute.kernels.matmul(m);
     }
   });

@@ -1,8 +1,11 @@
-// Products in f32 for the vector levels that decode weights to f32: each weight becomes exactly the value
-// that formats/weight_view.h gives, and every lane is one running sum of fused products. Few tokens decode in
-// registers, many from a decoded tile; the vectors and their order are the same, so the sums are.
+// Products in f32 for the vector levels that decode weights to f32. Every lane is one running sum of fused
+// products; of weights with block scales it is one running sum of steps: the products of a step with the
+// unscaled weights, summed by themselves, times the step's scales. Few tokens decode in registers, many from
+// a decoded tile; the vectors and their order are the same, so the sums are.
 //
-// `V` is the vector type of a level, `D` decodes one kind of weight. Both live in the level's own file.
+// `V` is the vector type of a level, `D` decodes one kind of weight to vectors without their scales; where
+// D::kScaled, D::scale gives the lanes' scales of a step, and a factor that decoding left out. Both live in
+// the level's own file.
 #pragma once
 
 #include "formats/weight_view.h"
@@ -12,7 +15,6 @@
 namespace seekline::linear_f32 {
 
 inline constexpr int kRows = 4;  ///< rows streamed or multiplied together
-inline constexpr std::int64_t kFewTokens = 2;
 inline constexpr std::int64_t kTileRows = 8;
 
 /// Where one weight row lies.
@@ -47,7 +49,9 @@ SEEKLINE_SIMD Row row_at(const WeightView& w, std::int64_t r) {
 
 /// The scale of column `col`, of the last block where `col` lies past the end.
 SEEKLINE_SIMD float scale_at(const WeightView& w, const Row& row, std::int64_t col) {
-  const std::int64_t block = (col < w.cols ? col : w.cols - 1) / w.block_cols;
+  // Blocks are powers of two wide; a division here would cost as much as the products of a step.
+  const std::int64_t block =
+      (col < w.cols ? col : w.cols - 1) >> __builtin_ctz(static_cast<unsigned>(w.block_cols));
   float scale;
   if (w.scale_kind == ScaleKind::kF32) {
     __builtin_memcpy(&scale, row.scales + 4 * block, 4);
@@ -58,17 +62,44 @@ SEEKLINE_SIMD float scale_at(const WeightView& w, const Row& row, std::int64_t c
   return scale;
 }
 
-/// Decodes step `s` of a row; past the end of the row weights are 0.
+/// Decodes step `s` of a row without scales; past the end of the row weights are 0.
 template <class V, class D>
-SEEKLINE_SIMD void decode_step(const WeightView& w, const D& d, const Row& row, std::int64_t s,
-                               typename V::F* out) {
+SEEKLINE_SIMD void decode_codes(const WeightView& w, const D& d, const Row& row, std::int64_t s,
+                                typename V::F* out) {
   const std::int64_t at = s * D::kBytes, left = row_bytes(w) - at;
   if (left >= D::kBytes) {
-    d.decode(w, row, s * D::kWeights, row.data + at, out);
+    d.decode(row.data + at, out);
   } else {
     std::uint8_t padded[D::kBytes] = {};
     __builtin_memcpy(padded, row.data + at, static_cast<std::size_t>(left));
-    d.decode(w, row, s * D::kWeights, padded, out);
+    d.decode(padded, out);
+  }
+}
+
+/// The same with scales: the weights themselves.
+template <class V, class D>
+SEEKLINE_SIMD void decode_step(const WeightView& w, const D& d, const Row& row, std::int64_t s,
+                               typename V::F* out) {
+  decode_codes<V, D>(w, d, row, s, out);
+  if constexpr (D::kScaled) {
+    const typename V::F scale = d.scale(w, row, s * D::kWeights);
+    for (int i = 0; i < D::kVectors; ++i) out[i] = V::mul(out[i], scale);
+  }
+}
+
+/// sum + x * v of one step; x and v are D::kVectors vectors each.
+template <class V, class D>
+SEEKLINE_SIMD typename V::F add_step(typename V::F sum, const float* x, const typename V::F* v,
+                                     typename V::F scale) {
+  if constexpr (D::kScaled) {
+    typename V::F part = V::mul(v[0], V::load(x));
+#pragma GCC unroll 8
+    for (int i = 1; i < D::kVectors; ++i) part = V::fma(v[i], V::load(x + i * V::kLanes), part);
+    return V::fma(part, scale, sum);
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < D::kVectors; ++i) sum = V::fma(v[i], V::load(x + i * V::kLanes), sum);
+    return sum;
   }
 }
 
@@ -94,22 +125,20 @@ void few(const Matmul& m) {
     const std::uint8_t* ahead = row[0].data + kRows * row_bytes(m.w);
     if (o + kRows >= m.row_end) ahead = m.prefetch ? m.prefetch : row[0].data;
     typename V::F sum[T][kRows];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
     for (std::int64_t s = 0; s < count; ++s) {
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        typename V::F v[D::kVectors];
-        decode_step<V, D>(m.w, d, row[r], s, v);
-#pragma GCC unroll 2
-        for (int t = 0; t < T; ++t) {
-          const float* x = reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights;
-#pragma GCC unroll 8
-          for (int i = 0; i < D::kVectors; ++i)
-            sum[t][r] = V::fma(v[i], V::load(x + i * V::kLanes), sum[t][r]);
-        }
+        typename V::F v[D::kVectors], scale = V::zero();
+        decode_codes<V, D>(m.w, d, row[r], s, v);
+        if constexpr (D::kScaled) scale = d.scale(m.w, row[r], s * D::kWeights);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t)
+          sum[t][r] =
+              add_step<V, D>(sum[t][r], reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights, v, scale);
         _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
         ahead += D::kBytes;
       }
@@ -119,55 +148,100 @@ void few(const Matmul& m) {
   }
 }
 
+/// Floats of one step in a decoded tile: the vectors, then the scales where there are any.
+template <class V, class D>
+constexpr std::int64_t step_floats() {
+  return std::int64_t{D::kVectors + (D::kScaled ? 1 : 0)} * V::kLanes;
+}
+
 template <class V, class D>
 void decode_row(const WeightView& w, std::int64_t r, float* out) {
   const D d;
   const Row row = row_at(w, r);
-  for (std::int64_t s = 0; s < steps(w.cols, D::kWeights); ++s) {
+  for (std::int64_t s = 0; s < steps(w.cols, D::kWeights); ++s, out += step_floats<V, D>()) {
     typename V::F v[D::kVectors];
-    decode_step<V, D>(w, d, row, s, v);
-    for (int i = 0; i < D::kVectors; ++i) V::store(out + s * D::kWeights + i * V::kLanes, v[i]);
+    decode_codes<V, D>(w, d, row, s, v);
+    for (int i = 0; i < D::kVectors; ++i) V::store(out + i * V::kLanes, v[i]);
+    if constexpr (D::kScaled) V::store(out + D::kVectors * V::kLanes, d.scale(w, row, s * D::kWeights));
   }
 }
 
-template <class V, int T>
-SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
-                            const float* const* w, std::int64_t k) {
-  typename V::F sum[T][kRows];
+/// kMicroRows rows of a tile times T tokens.
+template <class V, class D, int T, int R>
+SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, const float* const* w, std::int64_t count,
+                            typename V::F (*sum)[kRows]) {
+  typename V::F total[T][R];
 #pragma GCC unroll 4
   for (int u = 0; u < T; ++u)
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) sum[u][r] = V::zero();
-  for (std::int64_t i = 0; i < k; i += V::kLanes) {
-    typename V::F wv[kRows];
+    for (int r = 0; r < R; ++r) total[u][r] = V::zero();
+  for (std::int64_t s = 0; s < count; ++s) {
+    typename V::F part[T][R];
+#pragma GCC unroll 8
+    for (int i = 0; i < D::kVectors; ++i) {
+      typename V::F wv[R];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) wv[r] = V::load(w[r] + i);
+      for (int r = 0; r < R; ++r) wv[r] = V::load(w[r] + s * step_floats<V, D>() + i * V::kLanes);
 #pragma GCC unroll 4
-    for (int u = 0; u < T; ++u) {
-      const typename V::F x = V::load(reinterpret_cast<const float*>(m.x[t + u]) + i);
+      for (int u = 0; u < T; ++u) {
+        const typename V::F x =
+            V::load(reinterpret_cast<const float*>(m.x[t + u]) + s * D::kWeights + i * V::kLanes);
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) sum[u][r] = V::fma(wv[r], x, sum[u][r]);
+        for (int r = 0; r < R; ++r) {
+          if constexpr (D::kScaled) {
+            part[u][r] = i == 0 ? V::mul(wv[r], x) : V::fma(wv[r], x, part[u][r]);
+          } else {
+            total[u][r] = V::fma(wv[r], x, total[u][r]);
+          }
+        }
+      }
+    }
+    if constexpr (D::kScaled) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const typename V::F scale = V::load(w[r] + s * step_floats<V, D>() + D::kVectors * V::kLanes);
+#pragma GCC unroll 4
+        for (int u = 0; u < T; ++u) total[u][r] = V::fma(part[u][r], scale, total[u][r]);
+      }
     }
   }
 #pragma GCC unroll 4
+  for (int u = 0; u < T; ++u)
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) sum[u][r] = total[u][r];
+}
+
+/// kRows rows times T tokens. Scaled kinds have twice the sums: where registers are few, half the rows at a
+/// time.
+template <class V, class D, int T>
+SEEKLINE_SIMD void multiply_rows(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
+                                 const float* const* w, std::int64_t count) {
+  constexpr int kHalf = D::kScaled && V::kFewRegisters ? kRows / 2 : kRows;
+  typename V::F sum[T][kRows];
+  for (int r = 0; r < kRows; r += kHalf) {
+    typename V::F some[T][kRows];
+    multiply<V, D, T, kHalf>(m, t, w + r, count, some);
+    for (int u = 0; u < T; ++u)
+      for (int i = 0; i < kHalf; ++i) sum[u][r + i] = some[u][i];
+  }
   for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
 template <class V, class D>
 void many(const Matmul& m) {
-  const std::int64_t k = steps(m.w.cols, D::kWeights) * D::kWeights;
+  const std::int64_t count = steps(m.w.cols, D::kWeights), stride = count * step_floats<V, D>();
   float* tile = reinterpret_cast<float*>(m.scratch);
   for (std::int64_t first = m.row_begin; first < m.row_end; first += kTileRows) {
     const std::int64_t tile_rows = m.row_end - first < kTileRows ? m.row_end - first : kTileRows;
-    for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, tile + r * k);
+    for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, tile + r * stride);
     for (std::int64_t r = 0; r < tile_rows; r += kRows) {
       const std::int64_t rows = tile_rows - r < kRows ? tile_rows - r : kRows;
       const float* w[kRows];
-      for (std::int64_t i = 0; i < kRows; ++i) w[i] = tile + (r + (i < rows ? i : rows - 1)) * k;
+      for (std::int64_t i = 0; i < kRows; ++i) w[i] = tile + (r + (i < rows ? i : rows - 1)) * stride;
       std::int64_t t = 0;
       for (; t + V::kTokens <= m.tokens; t += V::kTokens)
-        multiply<V, V::kTokens>(m, t, first + r, rows, w, k);
-      for (; t < m.tokens; ++t) multiply<V, 1>(m, t, first + r, rows, w, k);
+        multiply_rows<V, D, V::kTokens>(m, t, first + r, rows, w, count);
+      for (; t < m.tokens; ++t) multiply_rows<V, D, 1>(m, t, first + r, rows, w, count);
     }
   }
 }
@@ -176,6 +250,10 @@ template <class V, class D>
 void run(const Matmul& m) {
   if (m.tokens == 1) return few<V, D, 1>(m);
   if (m.tokens == 2) return few<V, D, 2>(m);
+  if constexpr (!V::kFewRegisters) {
+    if (m.tokens == 3) return few<V, D, 3>(m);
+    if (m.tokens == 4) return few<V, D, 4>(m);
+  }
   many<V, D>(m);
 }
 
@@ -185,6 +263,9 @@ inline constexpr std::int64_t kLongestStep = 128;
 SEEKLINE_SIMD std::int64_t padded(std::int64_t k) {
   return (k + kLongestStep - 1) / kLongestStep * kLongestStep;
 }
+
+/// A step of a tile is at most half as long again as its weights.
+SEEKLINE_SIMD std::int64_t tile_bytes(std::int64_t k) { return padded(k) * kTileRows * 6; }
 
 /// x in the order of D's vectors; `place(i)` is the position of weight i within a step.
 template <class D>
