@@ -16,8 +16,9 @@ export PYTHONPATH=$here PYTHONPYCACHEPREFIX=$state/pycache
 if [ ! -s "$state/real.txt" ]; then
     "$state/venv/bin/python" -m nano.text "$state/real.txt"
 fi
-if [ -f "$state/train.pid" ] && kill -0 "$(cat "$state/train.pid")" 2>/dev/null; then
-    echo "already running: $(cat "$state/train.pid")"
+pid=$(cat "$state/train.pid" 2>/dev/null || echo none)
+if grep -qs nano.train "/proc/$pid/cmdline"; then
+    echo "already running: $pid"
     exit 0
 fi
 export TORCHINDUCTOR_CACHE_DIR=$state/inductor OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1

@@ -20,4 +20,4 @@ def wilson(hits, count):
     p, z = hits / count, Z
     middle = (p + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * ((p * (1 - p) + z * z / (4 * count)) / count) ** 0.5
-    return p, max(0.0, middle - half), min(1.0, middle + half)
+    return p, min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))      # rounding must not push p outside

@@ -25,7 +25,8 @@ class StatisticsTest(unittest.TestCase):
         self.assertEqual(share, 0.8)
         self.assertAlmostEqual(low, 0.4902, places=4)
         self.assertAlmostEqual(high, 0.9433, places=4)
-        self.assertAlmostEqual(wilson(10, 10)[2], 1.0)
+        self.assertEqual(wilson(10, 10)[2], 1.0)
+        self.assertEqual(wilson(0, 5)[:2], (0.0, 0.0))
 
     def test_bootstrap_has_no_width_without_variation_and_the_normal_width_with_it(self):
         self.assertEqual(bootstrap([2, 4, 6], [1, 2, 3]), (2.0, 2.0, 2.0))

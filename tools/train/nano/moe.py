@@ -5,49 +5,86 @@ import torch.nn.functional as F
 from . import quantize as q
 
 
+PAD = 64        # a group's rows are filled up to a multiple: few distinct shapes, whose kernels are made once
+
+
+class Groups:
+    """Rows (token, choice) sorted by expert into `length` slots; every expert's slots are a multiple of PAD."""
+
+    def __init__(self, ids, experts):
+        flat = ids.flatten()
+        self.top, self.length = ids.shape[1], len(flat) + experts * PAD
+        self.load = torch.bincount(flat, minlength=experts)
+        room = (self.load + PAD - 1) // PAD * PAD
+        self.counts = room.tolist()
+        order = flat.argsort(stable=True)
+        shift = (room.cumsum(0) - room) - (self.load.cumsum(0) - self.load)
+        self.slot = torch.empty_like(order)                     # of each row
+        self.slot[order] = torch.arange(len(order)) + shift[flat[order]]
+        self.token = torch.zeros(self.length, dtype=torch.long)     # of each slot; a free slot computes something finite that nobody reads
+        self.token[self.slot] = torch.arange(len(flat)) // self.top
+
+
 class TakeRows(torch.autograd.Function):
-    """x [N, D] -> x[order // top] [N top, D]: each token's row once per chosen expert, grouped by expert."""
+    """x [N, D] -> [length, D]: each token's row once per chosen expert, in its slot."""
     @staticmethod
-    def forward(ctx, x, order, inverse, top):
-        ctx.save_for_backward(inverse)
-        ctx.top = top
-        return x.index_select(0, order // top)
+    def forward(ctx, x, groups):
+        ctx.groups = groups
+        return x.index_select(0, groups.token)
 
     @staticmethod
     def backward(ctx, grad):
-        inverse, = ctx.saved_tensors
-        return grad.index_select(0, inverse).view(-1, ctx.top, grad.shape[1]).sum(1), None, None, None
+        g = ctx.groups
+        return grad.index_select(0, g.slot).view(-1, g.top, grad.shape[1]).sum(1), None
 
 
-class Permute(torch.autograd.Function):
+class ToSlots(torch.autograd.Function):
+    """[N top, C] -> [length, C]; free slots are zero."""
     @staticmethod
-    def forward(ctx, x, index, inverse):
-        ctx.save_for_backward(inverse)
-        return x.index_select(0, index)
+    def forward(ctx, x, groups):
+        ctx.groups = groups
+        return x.new_zeros(groups.length, x.shape[1]).index_copy_(0, groups.slot, x)
 
     @staticmethod
     def backward(ctx, grad):
-        return grad.index_select(0, ctx.saved_tensors[0]), None, None
+        return grad.index_select(0, ctx.groups.slot), None
+
+
+class FromSlots(torch.autograd.Function):
+    """[length, C] -> [N top, C]"""
+    @staticmethod
+    def forward(ctx, x, groups):
+        ctx.groups = groups
+        return x.index_select(0, groups.slot)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.new_zeros(ctx.groups.length, grad.shape[1]).index_copy_(0, ctx.groups.slot, grad), None
 
 
 class GroupedLinear(torch.autograd.Function):
-    """x [M, I] in groups of `counts` rows, w [E, O, I] -> [M, O]; group e is multiplied by w[e]."""
+    """x [length, I] in groups, w [E, O, I] -> [length, O]; group e is multiplied by w[e], slots behind the last group are zero."""
     @staticmethod
-    def forward(ctx, x, w, counts):
+    def forward(ctx, x, w, groups):
         ctx.save_for_backward(x, w)
-        ctx.counts = counts
+        ctx.counts = groups.counts
+        used = sum(ctx.counts)
         out = x.new_empty(x.shape[0], w.shape[1])
-        for xe, oe, we in zip(x.split(counts), out.split(counts), w):
+        for xe, oe, we in zip(x[:used].split(ctx.counts), out[:used].split(ctx.counts), w):
             torch.mm(xe, we.T, out=oe)
+        out[used:] = 0
         return out
 
     @staticmethod
     def backward(ctx, grad):
         x, w = ctx.saved_tensors
+        used = sum(ctx.counts)
         gx, gw = torch.empty_like(x), torch.empty_like(w)
-        for xe, ge, gxe, we, gwe in zip(x.split(ctx.counts), grad.split(ctx.counts), gx.split(ctx.counts), w, gw):
+        cut = lambda t: t[:used].split(ctx.counts)
+        for xe, ge, gxe, we, gwe in zip(cut(x), cut(grad), cut(gx), w, gw):
             torch.mm(ge, we, out=gxe)
             torch.mm(ge.T, xe, out=gwe)
+        gx[used:] = 0
         return gx, gw, None
 
 
@@ -70,15 +107,8 @@ def route(x, gate, bias, top, scale):
 
 def routed(x, ids, weight, w13, w2, limit, quantize, act=activate):
     """x [N, D] (already quantized if asked) -> outputs [N, top, D] before their sum, loads [E]"""
-    top, E = ids.shape[1], w13.shape[0]
-    flat = ids.flatten()
-    order = flat.argsort(stable=True)
-    inverse = torch.empty_like(order)
-    inverse[order] = torch.arange(len(order))
-    load = torch.bincount(flat, minlength=E)
-    counts = load.tolist()
-    xs = TakeRows.apply(x, order, inverse, top)
-    ws = Permute.apply(weight.reshape(-1, 1), order, inverse)
-    y = act(GroupedLinear.apply(xs, w13, counts), ws, limit, quantize)
-    y = Permute.apply(GroupedLinear.apply(y, w2, counts), inverse, order)
-    return y.view(-1, top, y.shape[1]), load
+    g = Groups(ids, w13.shape[0])
+    ws = ToSlots.apply(weight.reshape(-1, 1), g)
+    y = act(GroupedLinear.apply(TakeRows.apply(x, g), w13, g), ws, limit, quantize)
+    y = FromSlots.apply(GroupedLinear.apply(y, w2, g), g)
+    return y.view(-1, g.top, y.shape[1]), g.load

@@ -18,7 +18,7 @@ from .halves import Half, Halves, mean, serve, shared
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKENS = 4096                       # a step
-LR, WARM = 0.003, 50                # AdamW; warm-up steps after every start
+LR, WARM, REWARM = 0.003, 50, 10    # AdamW; steps of warm-up at the start and after a resume
 SAVE_SECONDS = 180
 
 
@@ -112,13 +112,13 @@ class Run:
 
     def train(self, budget):
         s, log = self.state, open(os.path.join(self.folder, 'log.jsonl'), 'a')
-        started = s['step']
+        started, warm = s['step'], REWARM if s['step'] else WARM
         print(json.dumps(dict(start=s)), file=log, flush=True)
         saved, seen, since = time.time(), [], time.time()
         while s['tokens'] < budget:
             stage = schedule.STAGES[s['stage']]
             t = time.time()
-            r = self.step(stage, min(1.0, (s['step'] - started + 1) / WARM) * schedule.decay(s['tokens'], budget))
+            r = self.step(stage, min(1.0, (s['step'] - started + 1) / warm) * schedule.decay(s['tokens'], budget))
             s['step'] += 1
             s['tokens'] += TOKENS
             s['stage_tokens'] += TOKENS
