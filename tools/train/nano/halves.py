@@ -78,6 +78,10 @@ class Halves:
         self.process = subprocess.Popen([*command, '--half', f'{memory},{other.fileno()}'], pass_fds=(memory, other.fileno()))
         other.close()
 
+    def close(self):
+        self.pipe.close()
+        self.process.wait()
+
     def gradient(self, step, stage):
         """-> {name: gradient}, figures, loads of the whole batch"""
         self.pipe.send((step, stage))

@@ -17,7 +17,7 @@ from .engram import Layout
 from .halves import Half, Halves, mean, serve, shared
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TOKENS = 4096                       # a step
+TOKENS = 4096                       # of a step
 LR, WARM, REWARM = 0.003, 50, 10    # AdamW; steps of warm-up at the start and after a resume
 SAVE_SECONDS = 180
 
@@ -55,7 +55,7 @@ class Optimizer:
 class Setting:
     """What both processes know: config, tensors in shared memory, half of a batch."""
 
-    def __init__(self, folder, memory=None, compiled=True):
+    def __init__(self, folder, memory=None, compiled=True, tokens=TOKENS):
         config = read_config()
         tok = Tokenizer.from_file(os.path.join(HERE, 'tokenizer.json'))
         layout = Layout(config['text_config'], tok)
@@ -67,18 +67,19 @@ class Setting:
             os.truncate(self.memory, 4 * sum(map(math.prod, shapes.values())))
         tensors = shared(self.memory, shapes)
         self.masters, self.theirs = ({k: tensors[part, k] for k in self.specs} for part in ('master', 'gradient'))
-        self.half = Half(config, tok, layout, self.specs, self.masters, os.path.join(folder, 'real.txt'), TOKENS // 2, compiled)
+        self.half = Half(config, tok, layout, self.specs, self.masters, os.path.join(folder, 'real.txt'), tokens // 2, compiled)
 
 
 class Run:
-    def __init__(self, folder, compiled=True):
-        self.folder = folder
-        s = Setting(folder, compiled=compiled)
+    def __init__(self, folder, compiled=True, tokens=TOKENS):
+        self.folder, self.tokens = folder, tokens
+        s = Setting(folder, compiled=compiled, tokens=tokens)
         self.masters = s.masters
         for k, v in wt.initial(s.specs).items():
             self.masters[k].copy_(v)
         self.optimizer = Optimizer(self.masters, s.specs)
-        self.halves = Halves(s.half, s.memory, s.theirs, [sys.executable, '-m', 'nano.train', folder, *([] if compiled else ['--eager'])])
+        command = [sys.executable, '-m', 'nano.train', folder, '--step-tokens', str(tokens), *([] if compiled else ['--eager'])]
+        self.halves = Halves(s.half, s.memory, s.theirs, command)
         self.state = dict(step=0, tokens=0, stage=0, stage_tokens=0, hit=0.0, seconds=0.0)
         self.path = os.path.join(folder, 'checkpoint.pt')
         if os.path.exists(self.path):
@@ -120,8 +121,8 @@ class Run:
             t = time.time()
             r = self.step(stage, min(1.0, (s['step'] - started + 1) / warm) * schedule.decay(s['tokens'], budget))
             s['step'] += 1
-            s['tokens'] += TOKENS
-            s['stage_tokens'] += TOKENS
+            s['tokens'] += self.tokens
+            s['stage_tokens'] += self.tokens
             s['seconds'] += time.time() - t
             if math.isfinite(r['hit']):
                 s['hit'] += 0.03 * (r['hit'] - s['hit'])
@@ -129,7 +130,7 @@ class Run:
             if len(seen) == 20:
                 out = dict(step=s['step'], tokens=round(s['tokens'] / 1e6, 3), stage=stage.name, ema=round(s['hit'], 4),
                            **{k: round(mean([x[k] for x in seen]), 4) for k in r},
-                           rate=round(20 * TOKENS / (time.time() - since)), minutes=round(s['seconds'] / 60, 1))
+                           rate=round(20 * self.tokens / (time.time() - since)), minutes=round(s['seconds'] / 60, 1))
                 print(json.dumps(out), file=log, flush=True)
                 seen, since = [], time.time()
             if s['hit'] >= stage.until and s['stage_tokens'] >= stage.least * 1e6:
@@ -147,16 +148,17 @@ def main():
     a.add_argument('folder')
     a.add_argument('--tokens', type=float, default=80.0, help='budget, in millions; the rate falls over the last tenth')
     a.add_argument('--eager', action='store_true', help='compile nothing')
+    a.add_argument('--step-tokens', type=int, default=TOKENS, help='tokens of a step, half of them in each process')
     a.add_argument('--half', help=argparse.SUPPRESS)
     a = a.parse_args()
     torch.set_num_threads(1)                 # two processes, see halves.py
     if a.half:
         memory, pipe = map(int, a.half.split(','))
-        s = Setting(a.folder, memory, compiled=not a.eager)
+        s = Setting(a.folder, memory, not a.eager, a.step_tokens)
         return serve(s.half, s.theirs, pipe)
     with open(os.path.join(a.folder, 'train.pid'), 'w') as f:
         f.write(str(os.getpid()))
-    Run(a.folder, compiled=not a.eager).train(a.tokens * 1e6)
+    Run(a.folder, not a.eager, a.step_tokens).train(a.tokens * 1e6)
 
 
 if __name__ == '__main__':
