@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "app/commands.h"
+#include "app/logits_prompts.h"
+#include "app/reuse_options.h"
 #include "cache/sequence_cache.h"
 #include "checkpoint/cases.h"
 #include "checkpoint/safetensors_writer.h"
@@ -20,8 +22,9 @@ namespace {
 
 struct LogitsOptions {
   ModelOptions model;
+  ReuseOptions reuse;
   std::string folder, cases, out;
-  bool batch = false, taps = false;
+  bool batch = false, taps = false, prompts = false;
 };
 
 // A tensor that grows by rows while a case runs.
@@ -152,6 +155,10 @@ void run_logits(const LogitsOptions& o) {
       throw Error(ErrorCode::kLimit, fmt::format("case {} has {} tokens, but the context holds {}", c.id,
                                                  c.tokens.size(), model->context()));
   SafetensorsWriter writer;
+  if (o.prompts) {
+    for (const Case& c : cases) write_prompt_case(model, o.reuse, c, writer);
+    return writer.write(o.out);
+  }
   std::vector<RunningCase> all;
   for (const Case& c : cases) {
     all.emplace_back();
@@ -197,6 +204,13 @@ void add_logits_command(CLI::App& app) {
       ->required();
   command->add_flag("--batch", o->batch, "run all cases together, as sequences of common forwards");
   command->add_flag("--taps", o->taps, "write inner tensors as well: \"<id>/stream.3\", \"<id>/topk.2\", ..");
+  CLI::Option* prompts = command->add_flag("--prompts", o->prompts,
+                                           "take the first \"prompt\" tokens of a case as a prompt and the "
+                                           "others as its answer: logits from the prompt's "
+                                           "last token on; the lengths in its \"hits\" are computed and "
+                                           "reused before. With --decoder and --replay");
+  prompts->excludes("--batch")->excludes("--taps");
+  add_reuse_options(*command, o->reuse, o->model);
   add_model_options(*command, o->model);
   command->callback([o] { run_logits(*o); });
 }

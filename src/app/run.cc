@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "app/commands.h"
+#include "app/reuse_options.h"
+#include "app/session_talk.h"
 #include "engine/generate.h"
-#include "model/network.h"
 #include "seekline/session.h"
-#include "text/chat.h"
 
 namespace seekline {
 namespace {
@@ -27,7 +27,8 @@ constexpr int kInterruptedExit = 130;
 
 struct RunOptions {
   ModelOptions model;
-  std::string folder, prompt, file, system;
+  ReuseOptions reuse;
+  std::string folder, prompt, file, system, session;
   GenerateOptions generate;
   bool raw = false;
 };
@@ -51,34 +52,6 @@ std::string prompt_text(const RunOptions& o) {
   return "What is the capital of France? Answer in one sentence.";
 }
 
-// The user's text as a chat turn in the model's own encoding, or as it stands.
-std::vector<std::int32_t> prompt_tokens(const RunOptions& o, const Model& model) {
-  const Tokenizer& tokenizer = model.required_tokenizer();
-  const std::string text = prompt_text(o);
-  const ChatFormat* format = o.raw ? nullptr : chat_format_of(model.network().family(), tokenizer);
-  std::vector<std::int32_t> ids;
-  if (format) {
-    ChatRequest request;
-    const auto say = [&](ChatRole role, const std::string& words) {
-      ChatMessage message;
-      message.role = role;
-      message.content.push_back({ChatPart::Kind::kText, words});
-      request.messages.push_back(std::move(message));
-    };
-    if (!o.system.empty()) say(ChatRole::kSystem, o.system);
-    say(ChatRole::kUser, text);
-    request.thinking = false;
-    ids = encode_prompt(format->render(request), tokenizer);
-  } else {
-    ids = tokenizer.encode(text, false);
-    const std::int64_t bos = model.network().bos_token_id();
-    if (bos >= 0 && model.network().family() != "llama")
-      ids.insert(ids.begin(), static_cast<std::int32_t>(bos));
-  }
-  if (ids.empty()) throw Error(ErrorCode::kUsage, "the prompt is empty, and there is nothing to continue");
-  return ids;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -87,17 +60,10 @@ double rate(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-void run(RunOptions& o) {
-  if (o.folder.empty()) o.folder = default_model_folder();
-  const std::shared_ptr<Model> model = Model::open(o.folder, o.model);
-  check_sampling_options(o.generate.sampling);
-  const std::vector<std::int32_t> prompt = prompt_tokens(o, *model);
-  o.generate.end_tokens = model->end_tokens();
-  std::signal(SIGINT, on_interrupt);
-  Session session(model);
+bool read_prompt(Session& session, const std::vector<std::int32_t>& prompt) {
   const bool show_progress = isatty(STDERR_FILENO) != 0 && prompt.size() > 512;
   const auto start = std::chrono::steady_clock::now();
-  const bool read = session.append(prompt, [&](std::int64_t done) {
+  const bool read = session.prompt(prompt, [&](std::int64_t done) {
     if (show_progress)
       fmt::print(stderr, "\rreading the prompt: {} of {} tokens, {:.1f}/s ", with_commas(done),
                  with_commas(static_cast<std::int64_t>(prompt.size())),
@@ -105,7 +71,30 @@ void run(RunOptions& o) {
     return interrupted == 0;
   });
   if (show_progress) fmt::print(stderr, "\r\033[K");
-  if (!read) throw CLI::RuntimeError(kInterruptedExit);
+  return read;
+}
+
+void print_figures(const Session& session, double read_seconds, const Generated& out, double seconds) {
+  const ReuseReport& reuse = session.reuse();
+  fmt::print(stderr, "prompt {} tokens ({:.1f}/s), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n",
+             reuse.prompt_tokens, rate(static_cast<std::size_t>(reuse.computed_tokens), read_seconds),
+             out.tokens.size(), rate(out.tokens.size(), seconds), finish_reason_name(out.reason),
+             with_commas(session.cache_bytes()));
+  if (const std::string text = reuse_text(reuse); !text.empty()) fmt::print(stderr, "{}\n", text);
+}
+
+void run(RunOptions& o) {
+  if (o.folder.empty()) o.folder = default_model_folder();
+  const std::shared_ptr<Model> model = Model::open(o.folder, o.model);
+  check_sampling_options(o.generate.sampling);
+  SessionTalk talk(model, o.raw, o.session);
+  Session session = open_session(model, o.reuse);
+  talk.restore(session);
+  const std::vector<std::int32_t> prompt = talk.prompt_tokens(session, o.system, prompt_text(o));
+  o.generate.end_tokens = model->end_tokens();
+  std::signal(SIGINT, on_interrupt);
+  const auto start = std::chrono::steady_clock::now();
+  if (!read_prompt(session, prompt)) throw CLI::RuntimeError(kInterruptedExit);
   const double read_seconds = seconds_since(start);
   const auto begin = std::chrono::steady_clock::now();
   const Generated out = generate(session, o.generate, [](std::string_view text) {
@@ -115,10 +104,8 @@ void run(RunOptions& o) {
   });
   std::fputs("\n", stdout);
   std::fflush(stdout);
-  fmt::print(stderr, "prompt {} tokens ({:.1f}/s), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n",
-             prompt.size(), rate(prompt.size(), read_seconds), out.tokens.size(),
-             rate(out.tokens.size(), seconds_since(begin)), finish_reason_name(out.reason),
-             with_commas(session.cache_bytes()));
+  print_figures(session, read_seconds, out, seconds_since(begin));
+  talk.save(session, out.text);
   if (interrupted != 0) throw CLI::RuntimeError(kInterruptedExit);
 }
 
@@ -134,7 +121,10 @@ void add_run_command(CLI::App& app) {
                       "read the prompt from a file; with a prompt, that follows the file's text");
   command->add_option("--system", o->system, "system message");
   command->add_flag("--raw", o->raw, "continue the text as it stands, without the model's chat form");
+  command->add_option("--session", o->session,
+                      "go on with the session in this file, if it is there, and leave it there again");
   add_sampling_options(*command, o->generate);
+  add_reuse_options(*command, o->reuse, o->model);
   add_model_options(*command, o->model);
   command->callback([o] { run(*o); });
 }

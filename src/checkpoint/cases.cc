@@ -34,6 +34,30 @@ void read_tokens(const nlohmann::json& tokens, std::int64_t vocab_size, const st
   }
 }
 
+void read_prompt(const nlohmann::json& entry, const std::string& name, Case& out,
+                 std::vector<std::string>& problems) {
+  const auto is_length = [](const nlohmann::json& value, std::int64_t least, std::int64_t most) {
+    return value.is_number_integer() && value.get<std::int64_t>() >= least &&
+           value.get<std::int64_t>() <= most;
+  };
+  if (!entry.is_object() || !entry.contains("prompt")) return;
+  const std::int64_t tokens = std::ssize(out.tokens);
+  if (!is_length(entry["prompt"], 1, tokens)) {
+    problems.push_back(
+        fmt::format("{}: prompt must be a length between 1 and {}, that of tokens", name, tokens));
+    return;
+  }
+  out.prompt = entry["prompt"].get<std::int64_t>();
+  if (!entry.contains("hits")) return;
+  bool good = entry["hits"].is_array();
+  for (std::size_t i = 0; good && i < entry["hits"].size(); ++i) {
+    good = is_length(entry["hits"][i], out.hits.empty() ? 1 : out.hits.back() + 1, out.prompt - 1);
+    if (good) out.hits.push_back(entry["hits"][i].get<std::int64_t>());
+  }
+  if (!good)
+    problems.push_back(fmt::format("{}: hits must be a list of ascending lengths below prompt", name));
+}
+
 }  // namespace
 
 std::vector<Case> parse_cases(std::string_view text, const std::string& subject, std::int64_t vocab_size) {
@@ -54,6 +78,7 @@ std::vector<Case> parse_cases(std::string_view text, const std::string& subject,
       problems.push_back(fmt::format("{}: it needs an id of its own", place));
     read_tokens(entry.is_object() && entry.contains("tokens") ? entry["tokens"] : nlohmann::json(),
                 vocab_size, out.id.empty() ? place : "case " + out.id, out, problems);
+    read_prompt(entry, out.id.empty() ? place : "case " + out.id, out, problems);
     cases.push_back(std::move(out));
   }
   if (!problems.empty()) throw Error(ErrorCode::kBadFile, subject, std::move(problems));

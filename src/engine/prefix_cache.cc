@@ -84,7 +84,8 @@ void PrefixCache::ran(const Timeline& timeline) {
 
 void PrefixCache::keep(std::unique_ptr<Timeline> timeline) {
   if (!timeline->done()) timeline->stop();
-  if (timeline->rows() == 0 || timeline->approximate()) return;
+  timeline->forget_approximate();
+  if (timeline->rows() == 0) return;
   if (store_) store_->save(*timeline, timeline->rings_at_end());
   const std::lock_guard lock(mutex_);
   kept_.push_front(std::move(timeline));

@@ -160,13 +160,22 @@ void Timeline::ran(const Run& run) {
 }
 
 void Timeline::add_snapshot(std::shared_ptr<const Snapshot> snapshot) {
-  SEEKLINE_CHECK(snapshot->part == SnapshotPart::kAll || part_ == SnapshotPart::kEncoder,
-                 "windows of all layers are needed");
+  SEEKLINE_CHECK(can_use(snapshot->part), "windows of all layers are needed");
   const auto behind =
       std::ranges::find_if(snapshots_, [&](const auto& other) { return other->length >= snapshot->length; });
   if (behind != snapshots_.end() && (*behind)->length == snapshot->length) return;
   snapshots_.insert(behind, std::move(snapshot));
   if (snapshots_.size() > kMostSnapshots) thin_snapshots();
+}
+
+std::vector<std::shared_ptr<const Snapshot>> Timeline::resume_rings() const {
+  std::vector<std::shared_ptr<const Snapshot>> rings = snapshots_;
+  if (live_ > 0 && (rings.empty() || live_ > rings.back()->length) && has_rings(cache_.plan()))
+    rings.push_back(std::make_shared<Snapshot>(take_snapshot(cache_, part_, live_)));
+  if (rings.size() < 2) return rings;
+  std::size_t earlier = rings.size() - 2;
+  while (earlier > 0 && rings[earlier]->length > rings.back()->length - cache_.plan().window) --earlier;
+  return {rings[earlier], rings.back()};
 }
 
 // Leaves out the snapshot that is missed least: the gap it leaves, against its distance from the end. The

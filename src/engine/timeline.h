@@ -1,6 +1,7 @@
 // One sequence: its cache, the tokens it shall hold, and what it takes to go on from any of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -65,6 +66,8 @@ class Timeline {
   const PromptWork& work() const { return work_; }
   /// Rows or rings hang on where a bounded replay began.
   bool approximate() const { return approximate_from_ < cache_.length(); }
+  /// Keeps the tokens before them only.
+  void forget_approximate() { truncate(std::min(rows(), approximate_from_)); }
   /// Where rings are right: live first, then the snapshots.
   std::vector<RingPoint> ring_points() const;
   /// The rings are right at the end of the rows: what a store on disk keeps as a snapshot.
@@ -81,6 +84,13 @@ class Timeline {
   void drop_snapshots() { snapshots_.clear(); }
   /// Rings of another timeline or a store, right after the tokens this one begins with.
   void add_snapshot(std::shared_ptr<const Snapshot> snapshot);
+  /// Whether prompts can go on from rings of `part`: in exact mode windows of all layers are needed.
+  bool can_use(SnapshotPart part) const {
+    return part == SnapshotPart::kAll || part_ == SnapshotPart::kEncoder;
+  }
+  /// Rings worth keeping with the rows: the newest ones, and the newest at least w tokens before them, where
+  /// a short prompt rebuilds its decoder part from.
+  std::vector<std::shared_ptr<const Snapshot>> resume_rings() const;
 
  private:
   Timeline(SequenceCache cache, DecoderMode mode);

@@ -37,7 +37,7 @@ struct Server {
     Session session = this->session();
     session.prompt(tokens);
     EXPECT_TRUE(std::ranges::equal(session.logits(), cold(tokens))) << "prompt of " << tokens.size();
-    for (int i = 0; i < answer; ++i) session.extend((tokens.back() + i) % 500 + 10);
+    for (int i = 0; i < answer; ++i) session.extend((tokens.back() + i) % 200 + 10);
     return session.reuse();
   }
 
@@ -48,7 +48,7 @@ struct Server {
 Tokens random_tokens(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   Tokens tokens(count);
-  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(10 + random() % 500);
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(10 + random() % 200);
   return tokens;
 }
 
