@@ -12,8 +12,9 @@ namespace seekline {
 /// which are state of unfinished groups, are CachePlan::tail_bytes().
 std::int64_t cache_bytes(const CachePlan& plan, std::int64_t tokens);
 
-/// Tokens at which the growing rows hold as much as the full windows; 0 without windows.
-double window_crossover(const CachePlan& plan);
+/// The context from which on growing rows, at their rate per token, hold at least as much as the full
+/// windows; 0 without windows.
+std::int64_t window_crossover(const CachePlan& plan);
 
 /// The smallest context from which on `later` never holds more than `earlier`; -1 where there is none, since
 /// its rows grow as fast or faster.

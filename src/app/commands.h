@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -22,7 +24,13 @@ void add_synth_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_cache_command(CLI::App& app);
 
-/// --activations, --rows, --arithmetic, --threads, --chunk, --context and --cache-limit of commands that run a model.
+/// `inspect --attention`: what the selections of the model in `folder` leave out on `text`, by layer and head
+/// group, for its last `tokens` tokens.
+void inspect_attention(const std::string& folder, const std::string& text, std::int64_t tokens,
+                       NumericSettings settings);
+
+/// --activations, --rows, --arithmetic, --threads, --chunk, --context and --cache-limit of commands that run
+/// a model.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
 /// --max-tokens, --temperature, ... --seed and --stop; greedy without them.
@@ -31,6 +39,9 @@ void add_sampling_options(CLI::App& command, GenerateOptions& options);
 /// Where the default model lies; fetched and converted at the first call, with progress on stderr.
 /// Throws Error(kIo) where that fails.
 std::string default_model_folder();
+
+/// "key=value" texts of --set as pairs. Throws Error(kUsage).
+std::vector<std::pair<std::string, std::string>> key_values(const std::vector<std::string>& pairs);
 
 /// 1234567 -> "1,234,567"
 std::string with_commas(std::int64_t value);

@@ -1,5 +1,7 @@
 // seekline inspect: what a checkpoint holds and how it would run.
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -17,6 +19,8 @@ namespace {
 struct InspectOptions {
   std::string folder;
   std::int64_t context = 131072;
+  std::string attention, attention_file;
+  std::int64_t attention_tokens = 16;
   NumericSettings settings;
 };
 
@@ -44,6 +48,12 @@ void print_parts(const Network& network) {
   for (const WeightSet::Unused& u : network.unused())
     fmt::print("  {:<22} {:>10} {:>20}   unused: {}\n", u.prefix + "*", with_commas(u.tensors),
                with_commas(u.bytes), u.reason);
+}
+
+std::string attention_text(const InspectOptions& o) {
+  if (o.attention_file.empty()) return o.attention;
+  std::ifstream in(o.attention_file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 void inspect(const InspectOptions& o) {
@@ -77,7 +87,22 @@ void add_inspect_command(CLI::App& app) {
       app.add_subcommand("inspect", "family, geometry, tensors by kind, what is unused, and the cache plan");
   command->add_option("--model", o->folder, "checkpoint folder; default: the default model");
   command->add_option("--context", o->context, "tokens of context for the reads")->capture_default_str();
-  command->callback([o] { inspect(*o); });
+  CLI::Option* text =
+      command->add_option("--attention", o->attention,
+                          "a text: what do selecting layers leave out on it (softmax mass, bound, change)?");
+  command->add_option("--attention-file", o->attention_file, "the same for a file")
+      ->excludes(text)
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--attention-tokens", o->attention_tokens,
+                   "tokens at the end of the text that are measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([o] {
+    if (o->attention.empty() && o->attention_file.empty()) return inspect(*o);
+    inspect_attention(o->folder.empty() ? default_model_folder() : o->folder, attention_text(*o),
+                      o->attention_tokens, o->settings);
+  });
 }
 
 }  // namespace seekline

@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "engine/generate.h"
+#include "seekline/error.h"
 
 namespace seekline {
 
@@ -45,6 +46,17 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       ->capture_default_str();
   command.add_option("--cache-limit", o.cache_limit_bytes, "bytes of cache pages at most; 0: no limit")
       ->capture_default_str();
+}
+
+std::vector<std::pair<std::string, std::string>> key_values(const std::vector<std::string>& pairs) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string& pair : pairs) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ErrorCode::kUsage, fmt::format("--set {}: expected key=value", pair));
+    out.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  return out;
 }
 
 void add_sampling_options(CLI::App& command, GenerateOptions& o) {

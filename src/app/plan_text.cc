@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "seekline/accounting.h"
 
 namespace seekline {
 namespace {
@@ -45,6 +46,63 @@ std::string layer_table(const CachePlan& plan, std::int64_t context) {
   return text;
 }
 
+std::string sharing_text(const CachePlan& plan) {
+  const Sharing shared = sharing(plan);
+  if (shared.stored == shared.layer_own) return "";
+  return fmt::format(
+      "  {:<28} {:>18} bytes in {} stores for {} layers; {} if every layer kept a row a token\n",
+      "main rows per token", decimal_number(shared.stored), shared.owners, shared.readers,
+      decimal_number(shared.layer_own));
+}
+
+// What a token searches and multiplies, and what a prompt evaluates.
+std::string work_text(const CachePlan& plan, std::int64_t context) {
+  const SearchWork search = search_work(plan, context);
+  const DecodeWork::Sum work = decode_work(plan, context).total();
+  const PrefillWork prefill = prefill_work(plan, context);
+  std::string text;
+  if (search.scored > 0) {
+    text += fmt::format("    {:<26} {:>18} index rows", "scored for one token", with_commas(search.scored));
+    if (search.scored < search.without_pool)
+      text += fmt::format("; {} without the pool", with_commas(search.without_pool));
+    text += "\n";
+  }
+  text += fmt::format("    {:<26} {:>18.3f} G multiply-adds over the cache; {:.3f} G weighed by precision\n",
+                      "work of one token", work.operations / 1e9, work.weighted / 1e9);
+  text += fmt::format("    {:<26} {:>18} token-layer evaluations", "prefill", with_commas(prefill.all));
+  if (prefill.decoder_last < prefill.all)
+    text += fmt::format("; {} with the decoder on the last {}", with_commas(prefill.decoder_last),
+                        prefill.decoder_tokens);
+  return text + "\n";
+}
+
+nlohmann::json accounting_json(const CachePlan& plan, std::int64_t context) {
+  const Sharing shared = sharing(plan);
+  const SearchWork search = search_work(plan, context);
+  const PrefillWork prefill = prefill_work(plan, context);
+  const DecodeWork work = decode_work(plan, context);
+  const auto sum = [](const DecodeWork::Sum& s) {
+    return nlohmann::json{{"operations", s.operations}, {"by_precision", s.weighted}};
+  };
+  return {{"cache_bytes", cache_bytes(plan, context)},
+          {"window_crossover_tokens", window_crossover(plan)},
+          {"main_stores",
+           {{"owners", shared.owners},
+            {"readers", shared.readers},
+            {"stored", shared.stored},
+            {"layer_own", shared.layer_own}}},
+          {"search", {{"scored_rows", search.scored}, {"without_pool", search.without_pool}}},
+          {"prefill_evaluations",
+           {{"all", prefill.all},
+            {"decoder_last", prefill.decoder_last},
+            {"decoder_tokens", prefill.decoder_tokens}}},
+          {"decode_work",
+           {{"main", sum(work.main)},
+            {"window", sum(work.window)},
+            {"index_key", sum(work.index_key)},
+            {"total", sum(work.total())}}}};
+}
+
 nlohmann::json reads_json(const Reads& reads) {
   return {{"main", reads.main},
           {"window", reads.window},
@@ -53,6 +111,13 @@ nlohmann::json reads_json(const Reads& reads) {
 }
 
 }  // namespace
+
+std::string decimal_number(double value, bool always) {
+  const std::string digits = fmt::format("{:.2f}", value);
+  const std::size_t point = digits.find('.');
+  const std::string whole = with_commas(std::stoll(digits.substr(0, point)));
+  return always || digits.substr(point) != ".00" ? whole + digits.substr(point) : whole;
+}
 
 std::string select_text(const CachePlan& plan, int layer) {
   const LayerPlan& layer_plan = plan.layers[static_cast<std::size_t>(layer)];
@@ -74,19 +139,25 @@ std::string select_text(const CachePlan& plan, int layer) {
 }
 
 std::string plan_text(const CachePlan& plan, std::int64_t context, bool tables) {
-  const Reads reads = plan.reads(context);
   std::string text = fmt::format("cache plan of {}\n", plan.model);
-  text += fmt::format("  stored per token       {:>18.2f} bytes\n", plan.stored_bytes_per_token());
-  text += fmt::format("  windows of a sequence  {:>18} bytes\n", with_commas(plan.window_bytes()));
-  text += fmt::format("  compressor tails       {:>18} bytes\n", with_commas(plan.tail_bytes()));
-  text += fmt::format(
-      "  stored at {:<12} {:>18} bytes\n", with_commas(context),
-      with_commas(static_cast<std::int64_t>(plan.stored_bytes_per_token() * static_cast<double>(context)) +
-                  plan.window_bytes() + plan.tail_bytes()));
-  text +=
-      fmt::format("  read by a token at {}: {} bytes ({:.2f} MB): main {}, window {}, index keys {}\n",
-                  with_commas(context), with_commas(reads.total()), static_cast<double>(reads.total()) / 1e6,
-                  with_commas(reads.main), with_commas(reads.window), with_commas(reads.index_key));
+  const auto line = [&](const std::string& what, const std::string& value, const std::string& note = "") {
+    text += fmt::format("  {:<28} {:>18} {}\n", what, value, note);
+  };
+  const std::int64_t crossover = window_crossover(plan);
+  line("stored per token", decimal_number(plan.stored_bytes_per_token(), true), "bytes");
+  line("windows of a sequence", with_commas(plan.window_bytes()),
+       crossover > 0 ? fmt::format("bytes; as much as the rows of {} tokens", with_commas(crossover))
+                     : "bytes");
+  line("compressor tails", with_commas(plan.tail_bytes()), "bytes");
+  text += sharing_text(plan);
+  text += fmt::format("  at {} tokens\n", with_commas(context));
+  line("  cache rows", with_commas(cache_bytes(plan, context)), "bytes");
+  const Reads reads = plan.reads(context);
+  line("  read by one token", with_commas(reads.total()),
+       fmt::format("bytes ({:.2f} MB): main {}, windows {}, index keys {}",
+                   static_cast<double>(reads.total()) / 1e6, with_commas(reads.main),
+                   with_commas(reads.window), with_commas(reads.index_key)));
+  text += work_text(plan, context);
   if (tables) text += store_table(plan) + layer_table(plan, context);
   return text;
 }
@@ -111,6 +182,7 @@ nlohmann::json plan_json(const CachePlan& plan, std::int64_t context) {
           {"tail_bytes", plan.tail_bytes()},
           {"context", context},
           {"reads", reads_json(plan.reads(context))},
+          {"accounting", accounting_json(plan, context)},
           {"stores", stores},
           {"layers", layers}};
 }

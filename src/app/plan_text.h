@@ -15,8 +15,11 @@ namespace seekline {
 std::string plan_text(const CachePlan& plan, std::int64_t context, bool tables);
 
 /// {"model", "stored_bytes_per_token", "window_bytes", "tail_bytes", "context", "reads": {"main", "window",
-/// "index_key", "total"}, "stores": [..], "layers": [..]}
+/// "index_key", "total"}, "accounting": {..}, "stores": [..], "layers": [..]}
 nlohmann::json plan_json(const CachePlan& plan, std::int64_t context);
+
+/// 3514.25 -> "3,514.25", 890 -> "890", or "890.00" with `always`.
+std::string decimal_number(double value, bool always = false);
 
 /// Such as "top-512 of layer 20 within pool of layer 20".
 std::string select_text(const CachePlan& plan, int layer);

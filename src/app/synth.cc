@@ -32,12 +32,7 @@ ConfigOverrides overrides_of(const SynthCommand& c) {
   if (c.layers > 0) overrides.layers = c.layers;
   if (c.experts > 0) overrides.experts = c.experts;
   if (c.vocab > 0) overrides.vocab = c.vocab;
-  for (const std::string& pair : c.set) {
-    const std::size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw Error(ErrorCode::kUsage, fmt::format("--set {}: expected key=value", pair));
-    overrides.set.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-  }
+  overrides.set = key_values(c.set);
   return overrides;
 }
 

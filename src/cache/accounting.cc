@@ -1,6 +1,7 @@
 #include "seekline/accounting.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/rows.h"
 
@@ -39,9 +40,10 @@ std::int64_t cache_bytes(const CachePlan& plan, std::int64_t tokens) {
   return sum;
 }
 
-double window_crossover(const CachePlan& plan) {
+std::int64_t window_crossover(const CachePlan& plan) {
   const double stored = plan.stored_bytes_per_token();
-  return stored > 0 ? static_cast<double>(plan.window_bytes()) / stored : 0;
+  return stored > 0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(plan.window_bytes()) / stored))
+                    : 0;
 }
 
 std::int64_t smaller_from(const CachePlan& later, const CachePlan& earlier) {
@@ -90,7 +92,8 @@ PrefillWork prefill_work(const CachePlan& plan, std::int64_t tokens) {
     windows |= layer.part == Part::kDecoder && layer.window.has_value();
   PrefillWork work;
   work.all = layers * tokens;
-  work.decoder_tokens = std::min<std::int64_t>(tokens, windows ? plan.window : 1);
+  work.decoder_tokens =
+      encoder == layers ? tokens : std::min<std::int64_t>(tokens, windows ? plan.window : 1);
   work.decoder_last = encoder * tokens + (layers - encoder) * work.decoder_tokens;
   return work;
 }

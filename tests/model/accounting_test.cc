@@ -99,8 +99,8 @@ TEST(Accounting, RatiosToMha) {
 }
 
 TEST(Accounting, WindowsAndGrowingRowsMeet) {
-  EXPECT_NEAR(window_crossover(plan_of("v4-flash")), 915, 0.5);
-  EXPECT_NEAR(window_crossover(plan_of("v41-flash")), 3038, 0.6);
+  EXPECT_EQ(window_crossover(plan_of("v4-flash")), 915);
+  EXPECT_EQ(window_crossover(plan_of("v41-flash")), 3038);
   EXPECT_EQ(window_crossover(plan_of("v2")), 0);
 }
 
