@@ -89,13 +89,15 @@ class DeepseekMla final : public Network {
   std::vector<MergedLatent> merged_;  // of every layer, in the order kPreMerge
 };
 
-// kAuto: what is cheaper for a decode step at half the context. Nothing but the geometry decides, so that a
-// token's bits do not depend on the run it came in.
+// kAuto: what is cheaper for a decode step at half the context; absorb where tokens select, since expanding
+// would serve one token only. Nothing but the geometry decides, so that a token's bits do not depend on the
+// run it came in.
 void DeepseekMla::set_order(const NumericSettings& settings) {
   asked_ = order_ = settings.latent_order;
   arithmetic_ = settings.arithmetic;
   if (order_ == LatentOrder::kAuto)
-    order_ = cheaper_order(heads(0), 1, mla_typical_rows(config_), !config_.has_indexer());
+    order_ = config_.has_indexer() ? LatentOrder::kAbsorb
+                                   : cheaper_order(heads(0), 1, mla_typical_rows(config_), true);
   if (order_ != LatentOrder::kPreMerge) return;
   if (config_.fp8 && settings.activations == Activations::kReference)
     throw Error(

@@ -16,10 +16,11 @@ double kv_b_cost(const LatentHeads& heads, double tokens, const LatentRates& rat
                   static_cast<double>(heads.kv_b.bytes()) / rates.read_gb_s);
 }
 
-// Scores and sums of all heads over the rows of each token.
+// Scores and sums of all heads. The last token sees `rows` rows, every other one less than the one behind it.
 double attend_cost(const LatentHeads& heads, double tokens, double rows, double channels,
                    const LatentRates& rates) {
-  return 2.0 * heads.heads * channels * tokens * rows / rates.attend_gflops;
+  const double seen = std::max(rows - (tokens - 1) / 2, (rows + 1) / 2);  // on average
+  return 2.0 * heads.heads * channels * tokens * seen / rates.attend_gflops;
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 namespace seekline::golden {
 namespace {
 
-void check_decode(const std::string& name, Rows rows) {
+void check_decode(const std::string& name, Rows rows, LatentOrder order = LatentOrder::kAuto) {
   NumericSettings settings;
   settings.rows = rows;
+  settings.latent_order = order;
   const std::shared_ptr<Model> model = open_model(name, settings);
   const CachePlan& plan = model->plan();
   std::vector<std::int32_t> tokens;
@@ -50,6 +51,13 @@ TEST(LedgerEqualsPlan, OnV41TinyLong) { check_decode("v41-tiny-long", Rows::kDep
 TEST(LedgerEqualsPlan, OnV41TinyMtpWithBF16Rows) { check_decode("v41-tiny-mtp", Rows::kBF16); }
 TEST(LedgerEqualsPlan, OnV4Tiny) { check_decode("v4-tiny", Rows::kDeployed); }
 TEST(LedgerEqualsPlan, OnV4TinyWithF32Rows) { check_decode("v4-tiny", Rows::kF32); }
+TEST(LedgerEqualsPlan, OnV2LiteTiny) { check_decode("v2lite-tiny", Rows::kDeployed); }
+TEST(LedgerEqualsPlan, OnV2TinyWithFp8Rows) { check_decode("v2-tiny", Rows::kFp8); }
+TEST(LedgerEqualsPlan, OnV3Tiny) { check_decode("v3-tiny", Rows::kDeployed); }
+TEST(LedgerEqualsPlan, OnV3TinyExpanded) { check_decode("v3-tiny", Rows::kDeployed, LatentOrder::kExpand); }
+TEST(LedgerEqualsPlan, OnV32Tiny) { check_decode("v32-tiny", Rows::kDeployed); }
+TEST(LedgerEqualsPlan, OnV32TinyExpanded) { check_decode("v32-tiny", Rows::kDeployed, LatentOrder::kExpand); }
+TEST(LedgerEqualsPlan, OnV32TinyFp8WithBF16Rows) { check_decode("v32-tiny-fp8", Rows::kBF16); }
 TEST(LedgerEqualsPlan, OnLlamaGqa) { check_decode("llama-gqa-tiny", Rows::kDeployed); }
 TEST(LedgerEqualsPlan, OnLlamaMha) { check_decode("llama-mha-tiny", Rows::kDeployed); }
 

@@ -7,8 +7,9 @@ namespace seekline::golden {
 namespace {
 
 const std::vector<std::string>& models() {
-  static const std::vector<std::string> names{"v41-tiny",       "v41-tiny-long",  "v41-tiny-mtp",  "v4-tiny",
-                                              "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"};
+  static const std::vector<std::string> names{
+      "v41-tiny",       "v41-tiny-long", "v41-tiny-mtp", "v4-tiny", "llama-gqa-tiny", "llama-mha-tiny",
+      "llama-mqa-tiny", "v2lite-tiny",   "v2-tiny",      "v3-tiny", "v32-tiny",       "v32-tiny-fp8"};
   return names;
 }
 
