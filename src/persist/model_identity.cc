@@ -93,7 +93,35 @@ std::string hash_of_weights(const Checkpoint& checkpoint) {
 
 const char* name_of(Activations a) { return a == Activations::kReference ? "reference" : "plain"; }
 const char* name_of(Arithmetic a) { return a == Arithmetic::kFast ? "fast" : "f32"; }
-const char* name_of(Rows r) { return r == Rows::kDeployed ? "deployed" : r == Rows::kBF16 ? "bf16" : "f32"; }
+const char* name_of(Rows r) {
+  switch (r) {
+    case Rows::kDeployed:
+      return "deployed";
+    case Rows::kBF16:
+      return "bf16";
+    case Rows::kF32:
+      return "f32";
+    case Rows::kFp8:
+      return "fp8";
+  }
+  return "?";
+}
+
+const char* name_of(LatentOrder order) {
+  switch (order) {
+    case LatentOrder::kAuto:
+      return "auto";
+    case LatentOrder::kAbsorb:
+      return "absorb";
+    case LatentOrder::kExpand:
+      return "expand";
+    case LatentOrder::kPreMerge:
+      return "pre-merge";
+    case LatentOrder::kByCost:
+      return "by cost";
+  }
+  return "?";
+}
 
 }  // namespace
 
@@ -109,6 +137,7 @@ ModelIdentity identify_model(const Model& model) {
   about["activations"] = name_of(settings.activations);
   about["rows"] = name_of(settings.rows);
   about["arithmetic"] = name_of(settings.arithmetic);
+  about["latent_order"] = name_of(settings.latent_order);
   // Vector levels differ in last bits, and so may compilers and libraries of mathematics.
   about["kernels"] = isa_name(kernels().isa);
   about["compiler"] = __VERSION__;
@@ -119,7 +148,7 @@ ModelIdentity identify_model(const Model& model) {
 }
 
 std::string identity_difference(const std::string& stored, const std::string& wanted) {
-  static constexpr std::array<std::pair<const char*, const char*>, 10> kParts{
+  static constexpr std::array<std::pair<const char*, const char*>, 11> kParts{
       {{"model_type", "another family"},
        {"config", "another config.json"},
        {"tokenizer", "another tokenizer.json"},
@@ -127,6 +156,7 @@ std::string identity_difference(const std::string& stored, const std::string& wa
        {"activations", "another setting of activations"},
        {"rows", "another row format"},
        {"arithmetic", "another arithmetic"},
+       {"latent_order", "another order of latent products"},
        {"kernels", "kernels of another vector level"},
        {"compiler", "an engine of another compiler"},
        {"libc", "another C library"}}};
