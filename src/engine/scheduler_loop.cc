@@ -71,9 +71,16 @@ void Scheduler::Engine::admit() {
 // Takes the sequence into running_ with the pages of all its tokens; false: it must wait.
 bool Scheduler::Engine::start(std::unique_ptr<Sequence>& sequence) {
   try {
-    if (!take_timeline(*sequence)) {
+    // Where nobody else runs, the first attempt has given up what was kept.
+    const bool taken = take_timeline(*sequence) || (running_.empty() && take_timeline(*sequence));
+    if (!taken && !running_.empty()) {
       found_no_room_after_ = given_back_;
       return false;
+    }
+    if (!taken) {
+      end(*sequence, SequenceEnd::kCacheFull);
+      waiting_.pop_front();
+      return true;
     }
   } catch (const std::exception& error) {
     end(*sequence, SequenceEnd::kFailed, error.what());
@@ -179,8 +186,8 @@ void Scheduler::Engine::choose(Sequence& sequence, std::span<const float> logits
   if (!sequence.client->on_token(choice)) return end(sequence, SequenceEnd::kStopped);
   const std::int64_t limit = sequence.request.max_tokens;
   if (limit > 0 && sequence.generated() >= limit) return end(sequence, SequenceEnd::kLength);
-  if (static_cast<std::int64_t>(sequence.history.size()) > model_.context())
-    end(sequence, SequenceEnd::kContext);
+  if (std::ssize(sequence.history) > model_.context()) return end(sequence, SequenceEnd::kContext);
+  sequence.timeline->push(choice.token);
 }
 
 void Scheduler::Engine::publish(std::int64_t step_tokens, std::int64_t step_choices, double seconds) {

@@ -18,7 +18,12 @@ bool is_piece(GenerationEvent::Kind kind) {
 
 Exchange::Exchange(Parts parts, GoneWatch& watch, Log& log, Metrics& metrics,
                    std::chrono::milliseconds keep_alive)
-    : parts_(std::move(parts)), watch_(watch), log_(log), metrics_(metrics), keep_alive_(keep_alive) {
+    : parts_(std::move(parts)),
+      watch_(watch),
+      log_(log),
+      metrics_(metrics),
+      keep_alive_(keep_alive),
+      last_write_(Clock::now()) {
   if (const ClientStream* stream = ClientStream::current()) {
     socket_ = stream->socket();
     watch_.add(socket_, [generation = parts_.generation] { generation->cancel(); });
@@ -104,18 +109,29 @@ std::string Exchange::last_words() {
 }
 
 bool Exchange::pump(httplib::DataSink& sink) {
-  const auto event = parts_.generation->next(Clock::now() + keep_alive_);
-  if (event) {
-    take(*event);
-    // Whatever else is there goes in the same piece.
-    while (const auto more = parts_.generation->next(Clock::now())) take(*more);
-  } else if (!parts_.generation->done()) {
-    out_ += parts_.call.streams ? ": keep-alive\n\n" : "\n";
+  try {
+    return send_next(sink);
+  } catch (const std::exception& error) {  // the library would let it end the process
+    log_.write(LogLevel::kError, "answer", {{"id", parts_.request_id}, {"error", error.what()}});
+    return false;
   }
+}
+
+bool Exchange::send_next(httplib::DataSink& sink) {
+  const Clock::time_point silent_until = last_write_ + keep_alive_;
+  // Whatever else is there by then goes in the same piece.
+  for (auto event = parts_.generation->next(silent_until); event;
+       event = parts_.generation->next(Clock::now()))
+    take(*event);
   const bool done = parts_.generation->done();
   if (done) out_ += last_words();
-  if (!sink.is_writable() || (!out_.empty() && !sink.write(out_.data(), out_.size()))) return false;
-  out_.clear();
+  if (out_.empty() && Clock::now() >= silent_until) out_ = parts_.call.streams ? ": keep-alive\n\n" : "\n";
+  if (!sink.is_writable()) return false;
+  if (!out_.empty()) {
+    if (!sink.write(out_.data(), out_.size())) return false;
+    last_write_ = Clock::now();
+    out_.clear();
+  }
   if (done) {
     finished_ = true;
     sink.done();

@@ -44,6 +44,7 @@ class Exchange {
   bool streams() const { return parts_.call.streams; }
 
  private:
+  bool send_next(httplib::DataSink& sink);
   void take(const GenerationEvent& event);
   const ChoiceOutcome* failed() const;
   std::string last_words();
@@ -53,6 +54,7 @@ class Exchange {
   Log& log_;
   Metrics& metrics_;
   const std::chrono::milliseconds keep_alive_;
+  Clock::time_point last_write_;
   int socket_ = -1;
   std::string out_;  // rendered and not sent yet
   bool finished_ = false;

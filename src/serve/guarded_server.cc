@@ -75,6 +75,9 @@ void set_up(httplib::Request& request, ClientStream& stream) {
 
 GuardedServer::GuardedServer(const ConnectionLimits& limits, int max_connections)
     : limits_(limits), max_connections_(max_connections) {
+  // What answers say of it; the connection's own limits are ours.
+  set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits.idle).count());
+  set_keep_alive_max_count(100000);
   set_payload_max_length(static_cast<std::size_t>(limits.body_bytes));
   set_socket_options([this](socket_t socket) {
     const int yes = 1;
@@ -118,7 +121,12 @@ bool GuardedServer::process_and_close_socket(socket_t socket) {
     send(socket, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     close_gently(socket);
   } else {
-    serve_connection(socket);
+    try {
+      serve_connection(socket);
+    } catch (const std::exception&) {  // memory ran out: this connection ends, the others go on
+      ClientStream::current() = nullptr;
+      close(socket);
+    }
   }
   --connections_;
   return true;

@@ -53,19 +53,23 @@ void Server::shutdown() {
   log_.write(LogLevel::kInfo, "stopped", {{"all_finished", idle}});
 }
 
-void Server::handle(const Request& request, Response& response, const Action& action) {
+void put_header(httplib::Response& response, const std::string& name, const std::string& value) {
+  response.headers.erase(name);
+  response.headers.emplace(name, value);
+}
+
+void Server::handle(const Request& request, Response& response, const Action& action, bool reports_itself) {
   const Clock::time_point start = Clock::now();
   const std::string id = random_id("req_");
-  response.set_header("X-Request-Id", id);
-  response.set_header("Request-Id", id);
+  put_header(response, "X-Request-Id", id);
+  put_header(response, "Request-Id", id);
   allow_origin(request, response);
   try {
     if (request.has_header(kUnreadable))
       throw ApiError(request.has_header("Content-Length") && request.body.empty() ? 400 : 415,
                      request.get_header_value(kUnreadable), "unreadable_body");
     action(request, response, id);
-    if (response.content_provider_ || response.status >= 400)
-      return;  // an exchange reports itself at its end
+    if (reports_itself) return;
     const int status = response.status < 0 ? 200 : response.status;
     metrics_.count_request(request.path, status, std::chrono::duration<double>(Clock::now() - start).count());
   } catch (const std::exception& error) {
@@ -78,8 +82,8 @@ void Server::begin(const Request& request, Response& response, Exchange::Parts p
   auto exchange = std::make_shared<Exchange>(std::move(parts), watch_, log_, metrics_, options_.keep_alive);
   if (!exchange->streams() && exchange->wait(first_byte)) return exchange->answer(response);
   const std::string type = exchange->streams() ? "text/event-stream" : "application/json";
-  response.set_header("Cache-Control", "no-cache");
-  response.set_header("X-Accel-Buffering", "no");
+  put_header(response, "Cache-Control", "no-cache");
+  put_header(response, "X-Accel-Buffering", "no");
   const auto provider = [exchange](std::size_t, httplib::DataSink& sink) { return exchange->pump(sink); };
   if (request.version == "HTTP/1.0") {
     response.set_content_provider(type, provider);

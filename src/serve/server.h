@@ -27,6 +27,9 @@ struct ServerOptions {
   std::FILE* log = stderr;
 };
 
+/// In place of a header of that name that is there already.
+void put_header(httplib::Response& response, const std::string& name, const std::string& value);
+
 class Server {
  public:
   Server(std::shared_ptr<Model> model, std::shared_ptr<PrefixCache> prefixes, const ServiceOptions& service,
@@ -56,14 +59,15 @@ class Server {
   void add_token_routes();
   void add_operation_routes();
   void get(const std::string& path, Action action);
-  void post(const std::string& path, Action action);
+  void post(const std::string& path, Action action, bool reports_itself = false);
   void generates(const std::string& path, Start start);
 
   bool admit(const Request& request, Response& response);
   void allow_origin(const Request& request, Response& response) const;
   bool origin_allowed(const Request& request) const;
   bool key_fits(const Request& request) const;
-  void handle(const Request& request, Response& response, const Action& action);
+  /// `reports_itself`: an exchange counts the request at its end.
+  void handle(const Request& request, Response& response, const Action& action, bool reports_itself = false);
   void send_error(const Request& request, Response& response, const ApiError& error, const std::string& id);
   void complete_error(const Request& request, Response& response);
   void begin(const Request& request, Response& response, Exchange::Parts parts);

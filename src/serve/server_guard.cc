@@ -51,9 +51,9 @@ bool Server::origin_allowed(const Request& request) const {
 void Server::allow_origin(const Request& request, Response& response) const {
   const std::string origin = request.get_header_value("Origin");
   if (origin.empty() || options_.cors_origins.empty() || !origin_allowed(request)) return;
-  response.set_header("Access-Control-Allow-Origin", origin);
-  response.set_header("Vary", "Origin");
-  response.set_header("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After");
+  put_header(response, "Access-Control-Allow-Origin", origin);
+  put_header(response, "Vary", "Origin");
+  put_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After");
 }
 
 bool Server::key_fits(const Request& request) const {
@@ -78,11 +78,11 @@ bool Server::admit(const Request& request, Response& response) {
   if (request.method == "OPTIONS") {
     allow_origin(request, response);
     if (!options_.cors_origins.empty()) {
-      response.set_header("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+      put_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
       const std::string asked = request.get_header_value("Access-Control-Request-Headers");
-      response.set_header("Access-Control-Allow-Headers",
-                          asked.empty() ? "Authorization, Content-Type" : asked);
-      response.set_header("Access-Control-Max-Age", "600");
+      put_header(response, "Access-Control-Allow-Headers",
+                 asked.empty() ? "Authorization, Content-Type" : asked);
+      put_header(response, "Access-Control-Max-Age", "600");
     }
     response.status = 204;
     return false;
@@ -98,8 +98,8 @@ bool Server::admit(const Request& request, Response& response) {
 void Server::send_error(const Request& request, Response& response, const ApiError& error,
                         const std::string& id) {
   response.status = error.status();
-  response.set_header("X-Request-Id", id);
-  if (error.retry_after() > 0) response.set_header("Retry-After", std::to_string(error.retry_after()));
+  put_header(response, "X-Request-Id", id);
+  if (error.retry_after() > 0) put_header(response, "Retry-After", std::to_string(error.retry_after()));
   allow_origin(request, response);
   const ChatJson body =
       style_of(request.path) == ApiStyle::kAnthropic ? anthropic_error(error, id) : openai_error(error);
@@ -129,7 +129,7 @@ void Server::complete_error(const Request& request, Response& response) {
       if (same_path != known_.end()) {
         status = 405;
         message = fmt::format("{} takes {}", request.path, same_path->second);
-        response.set_header("Allow", same_path->second);
+        put_header(response, "Allow", same_path->second);
       } else {
         message = "there is nothing at this path; see docs/api.md";
       }

@@ -31,13 +31,15 @@ void Server::get(const std::string& path, Action action) {
   http_.Get(pattern_of(path), [this, action](const Request& q, Response& r) { handle(q, r, action); });
 }
 
-void Server::post(const std::string& path, Action action) {
+void Server::post(const std::string& path, Action action, bool reports_itself) {
   known_.emplace_back(path, "POST");
-  http_.Post(pattern_of(path), [this, action](const Request& q, Response& r) { handle(q, r, action); });
+  http_.Post(pattern_of(path), [this, action, reports_itself](const Request& q, Response& r) {
+    handle(q, r, action, reports_itself);
+  });
 }
 
 void Server::generates(const std::string& path, Start start) {
-  post(path, [this, path, start](const Request& request, Response& response, const std::string& id) {
+  const auto action = [this, path, start](const Request& request, Response& response, const std::string& id) {
     Exchange::Parts parts;
     parts.arrived = Exchange::Clock::now();
     parts.presence = presence_;
@@ -47,7 +49,8 @@ void Server::generates(const std::string& path, Start start) {
     parts.call = start(parse_body(request.body), id);
     parts.generation = service_.start(parts.call.spec);
     begin(request, response, std::move(parts));
-  });
+  };
+  post(path, action, true);
 }
 
 void Server::add_routes() {
