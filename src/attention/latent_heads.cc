@@ -13,10 +13,19 @@ constexpr std::int64_t kColumns = 128;
 
 std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// A profile hears of a product of all heads' `rows` rows each.
+void count_product(const Compute& compute, const LatentHeads& heads, int rows, std::int64_t tokens) {
+  if (!compute.profile) return;
+  const double weights = static_cast<double>(heads.heads) * rows * heads.latent;
+  compute.profile->count(heads.kv_b.bytes() * rows / heads.head_rows(),
+                         2 * weights * static_cast<double>(tokens));
+}
+
 }  // namespace
 
 MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, MatrixView<const float> q) {
   MatrixView<float> out = compute.arena.matrix(q.rows, std::int64_t{heads.heads} * heads.latent_width());
+  count_product(compute, heads, heads.nope, q.rows);
   Arena::Scope scope(compute.arena);
   const Kernels& k = compute.kernels;
   const std::int64_t most = std::min(kTokens, q.rows);
@@ -57,6 +66,7 @@ MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, Mat
 MatrixView<float> unfold_values(Compute& compute, const LatentHeads& heads, MatrixView<const float> u) {
   const Kernels& k = compute.kernels;
   const Arithmetic arithmetic = compute.settings.arithmetic;
+  count_product(compute, heads, heads.value, u.rows);
   // A product writes y[row of the weight], and head h's rows begin (h + 1) * nope above its place in the
   // output: that much room lies in front of the first.
   const std::int64_t width = std::int64_t{heads.heads} * heads.value,
