@@ -45,6 +45,8 @@ void cut_layers(json& text, std::int64_t layers) {
   text["num_hidden_layers"] = layers;
   if (text.contains("first_k_dense_replace"))
     text["first_k_dense_replace"] = std::min(layers, integer_at(text, "first_k_dense_replace", 0));
+  if (text.contains("num_self_layers"))  // one layer at least goes on reading the memory
+    text["num_self_layers"] = std::min(layers - 1, integer_at(text, "num_self_layers", 0));
   if (text.contains("num_hash_layers"))
     text["num_hash_layers"] = std::min(layers, integer_at(text, "num_hash_layers", 0));
   if (text.contains("engram_layer_ids") && text.contains("engram_num_embeddings")) {

@@ -30,7 +30,7 @@ YocoConfig parse_yoco_config(const nlohmann::json& config, const std::string& su
   ConfigReader root(config, subject);
   root.must_be("model_type", "yoco");
   c.dense = read_dense_config(root);
-  c.num_self_layers = root.integer("num_self_layers", 1, 512);
+  c.num_self_layers = root.integer("num_self_layers", 0, 512);
   c.sliding_window = root.integer("sliding_window", 1, 1 << 20);
   if (root.clean() && c.num_self_layers >= c.dense.num_hidden_layers)
     root.problem(

@@ -14,7 +14,7 @@ namespace seekline {
 
 struct YocoConfig {
   LlamaConfig dense;             ///< everything that the layers have in common with llama's
-  std::int64_t num_self_layers;  ///< lower layers: attention over a window of their own
+  std::int64_t num_self_layers;  ///< lower layers: attention over a window of their own; may be 0
   std::int64_t sliding_window;
 
   bool is_self(std::int64_t layer) const { return layer < num_self_layers; }

@@ -190,12 +190,11 @@ CachePlan plan_yoco(const YocoConfig& config, Rows rows) {
     LayerPlan& layer_plan = plan.layers[static_cast<std::size_t>(layer)];
     layer_plan.heads = static_cast<int>(c.num_attention_heads);
     layer_plan.key_width = layer_plan.value_width = static_cast<int>(c.head_dim);
-    if (config.is_self(layer)) {
+    if (config.is_self(layer))
       layer_plan.window = add_store(plan, layer, StoreKind::kWindow, row, 1, config.sliding_window, "window");
-      if (layer + 1 == config.num_self_layers)
-        memory = add_store(plan, layer, StoreKind::kMain, row, 1, 0, "memory");
-      continue;
-    }
+    if (layer == std::max<std::int64_t>(0, config.num_self_layers - 1))
+      memory = add_store(plan, layer, StoreKind::kMain, row, 1, 0, "memory");
+    if (config.is_self(layer)) continue;
     layer_plan.part = Part::kDecoder;
     layer_plan.main = memory;
     layer_plan.select.how = Select::How::kAll;

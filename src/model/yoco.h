@@ -10,8 +10,8 @@
 
 namespace seekline {
 
-/// A window for every lower layer; one growing store, owned by the last of them and read whole by every upper
-/// layer, which form the decoder part.
+/// A window for every lower layer; one growing store, owned by the last of them (by the first layer where
+/// there is none) and read whole by every upper layer; these form the decoder part.
 CachePlan plan_yoco(const YocoConfig& config, Rows rows);
 
 /// Throws Error with everything that is wrong with config and weights.

@@ -1,12 +1,12 @@
 // YOCO has no outside reference: the engine is held against a plain recomputation in f64 that keeps no cache.
 #include <bit>
 #include <functional>
-#include <numbers>
 #include <random>
 
 #include "checkpoint/synth.h"
 #include "engine/golden_model.h"
 #include "model/network.h"
+#include "seekline/session.h"
 
 namespace seekline::golden {
 namespace {
@@ -16,13 +16,15 @@ using Matrix = std::vector<std::vector<double>>;
 // A small model in the system's temporary folder.
 class SmallYoco {
  public:
-  SmallYoco() {
+  explicit SmallYoco(int self_layers = 2) {
     config_ = nlohmann::json::parse(R"json({
       "model_type": "yoco", "torch_dtype": "bfloat16", "hidden_act": "silu", "vocab_size": 128, "hidden_size": 64,
       "intermediate_size": 96, "num_hidden_layers": 5, "num_self_layers": 2, "sliding_window": 8,
       "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000,
       "max_position_embeddings": 4096, "tie_word_embeddings": false, "eos_token_id": 1})json");
-    folder_ = std::filesystem::temp_directory_path() / ("seekline-yoco-" + std::to_string(::getpid()));
+    config_["num_self_layers"] = self_layers;
+    folder_ = std::filesystem::temp_directory_path() /
+              ("seekline-yoco-" + std::to_string(::getpid()) + "-" + std::to_string(self_layers));
     std::filesystem::remove_all(folder_);
     SynthOptions options;
     options.seed = 23;
@@ -36,6 +38,7 @@ class SmallYoco {
   std::shared_ptr<Model> open(NumericSettings settings, int threads = 1) const {
     return open_folder(folder_.string(), settings, threads);
   }
+  std::string folder() const { return folder_; }
   const nlohmann::json& config() const { return config_; }
   std::string weights() const { return (folder_ / "model.safetensors").string(); }
 
@@ -201,6 +204,14 @@ TEST(Yoco, EqualsPlainRecomputation) {
   EXPECT_LT(rms_from(want, all_logits(*model, tokens, {tokens.size()})), 2e-6);
 }
 
+TEST(Yoco, EqualsPlainRecomputationWithoutLowerLayers) {
+  const SmallYoco model(0);
+  const std::vector<std::int32_t> tokens = random_tokens(30);
+  const auto opened = model.open({Activations::kPlain, Rows::kF32, Arithmetic::kF32});
+  const Matrix want = PlainYoco(model, [](double x) { return x; }).logits(tokens);
+  EXPECT_LT(rms_from(want, all_logits(*opened, tokens, in_chunks(tokens.size(), 7))), 2e-6);
+}
+
 TEST(Yoco, EqualsPlainRecomputationWithRowsAsDeployed) {
   const std::vector<std::int32_t> tokens = random_tokens(60);
   const auto model = small_yoco().open(kDeployed);
@@ -263,12 +274,69 @@ TEST(Yoco, PrefillStopsAtTheMemoryForAllButTheLastToken) {
   EXPECT_TRUE(std::equal(logits.begin(), logits.end(), all.end() - 128));
 }
 
+// Upper layers keep no state, so that running them on the last tokens alone leaves out nothing.
+TEST(Yoco, BothDecoderModesAnswerWithTheSameBits) {
+  const std::vector<std::int32_t> tokens = random_tokens(64);
+  const auto last_rows = [&](DecoderMode mode) {
+    ModelOptions options;
+    options.settings = kDeployed;
+    options.threads = 1;
+    options.batch_tokens = 16;
+    options.decoder = mode;
+    Session session(Model::open(small_yoco().folder(), options));
+    std::vector<float> rows;
+    const auto keep = [&] { rows.insert(rows.end(), session.logits().begin(), session.logits().end()); };
+    session.prompt(std::span(tokens).first(40));
+    keep();
+    session.extend(tokens[40]);
+    keep();
+    session.prompt(tokens);  // goes on from there
+    keep();
+    return rows;
+  };
+  const std::vector<float> exact = last_rows(DecoderMode::kExact);
+  EXPECT_TRUE(exact == last_rows(DecoderMode::kCed));
+  const auto model = small_yoco().open(kDeployed);
+  const std::vector<float> all = all_logits(*model, tokens, {tokens.size()});
+  for (const std::size_t position : {39, 40, 63}) {
+    const auto row = static_cast<std::ptrdiff_t>(position == 63 ? 2 : position - 39) * 128;
+    EXPECT_TRUE(std::equal(exact.begin() + row, exact.begin() + row + 128,
+                           all.begin() + static_cast<std::ptrdiff_t>(position) * 128))
+        << position;
+  }
+}
+
 TEST(Yoco, OneStoreServesEveryUpperLayer) {
   const CachePlan plan = plan_of_config(small_yoco().config(), "config", Rows::kDeployed);
   EXPECT_EQ(plan.stored_bytes_per_token(), 2 * 2 * 16 * 2);
   EXPECT_EQ(plan.window_bytes(), 2 * 8 * 2 * 2 * 16 * 2);
   EXPECT_EQ(plan.first_decoder_layer(), 2);
   for (int layer = 2; layer < 5; ++layer) EXPECT_EQ(plan.layer_reads(layer, 100).main, 100 * 128);
+}
+
+TEST(Yoco, DecodeReadsAndWritesWhatThePlanSays) {
+  const std::vector<std::int32_t> tokens = random_tokens(20);
+  const auto model = small_yoco().open(kDeployed);
+  const CachePlan& plan = model->plan();
+  SequenceCache cache(model->pages());
+  std::vector<float> logits(128);
+  const std::int32_t first = 0;
+  for (std::int64_t t = 0; t < 20; ++t) {
+    cache.ledger().reset();
+    seekline::Run run;
+    run.cache = &cache;
+    run.first_position = t;
+    run.tokens = std::span(tokens).subspan(static_cast<std::size_t>(t), 1);
+    run.wanted_logits = {&first, 1};
+    model->executor().forward({&run, 1}, {logits.data(), 1, 128});
+    for (int layer = 0; layer < 5; ++layer) {
+      const Reads counted = cache.ledger().layer_reads(layer), planned = plan.layer_reads(layer, t + 1);
+      ASSERT_EQ(counted.main, planned.main) << "layer " << layer << " token " << t;
+      ASSERT_EQ(counted.window, planned.window) << "layer " << layer << " token " << t;
+    }
+    for (const Store& store : plan.stores)
+      ASSERT_EQ(cache.ledger().bytes_written(store.id), store.row.bytes());
+  }
 }
 
 TEST(Yoco, RefusesAModelWithoutUpperLayers) {
