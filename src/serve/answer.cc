@@ -15,7 +15,8 @@ Answer::Answer(const AnswerContext& context, const GenerationSpec& spec, int ind
       wants_records_(spec.top_logprobs >= 0),
       reasoning_limit_(spec.reasoning_limit),
       generation_(std::move(generation)),
-      stops_(spec.stop) {
+      stops_(spec.stop),
+      closing_(spec.closing) {
   if (spec.chat) {
     ReplyOptions options;
     options.start = spec.reply_start;
@@ -56,7 +57,6 @@ bool Answer::on_token(const Choice& choice) {
   if (std::find(context_.end_tokens.begin(), context_.end_tokens.end(), choice.token) !=
       context_.end_tokens.end()) {
     finish_text();
-    facts_.finish = calls_ended_ ? Finish::kCalls : facts_.finish;
     return false;
   }
   return take(choice);
@@ -73,7 +73,8 @@ bool Answer::take(const Choice& choice) {
     feed(choice.token);
   } else {
     // Where the tokens that are left would not suffice, the shortest end replaces the choice.
-    const auto rest = grammar_->advance(choice.token, max_tokens_ - facts_.completion_tokens + 1);
+    const auto rest =
+        grammar_->advance(choice.token, max_tokens_ - facts_.completion_tokens + 1 - std::ssize(closing_));
     if (!rest) {
       if (wants_records_) records_.push_back({choice});
       feed(choice.token);
@@ -82,13 +83,14 @@ bool Answer::take(const Choice& choice) {
       facts_.completion_tokens += static_cast<std::int64_t>(rest->size()) - 1;
     }
     if (rest || grammar_->finished()) {
+      for (const TokenId token : closing_) feed(token);
+      facts_.completion_tokens += std::ssize(closing_);
       finish_text();
       return false;
     }
   }
   if (calls_ended_ || (reply_ && reply_->calls_complete())) {
     finish_text();
-    facts_.finish = Finish::kCalls;
     return false;
   }
   if (stops_.matched()) {
@@ -153,6 +155,7 @@ void Answer::finish_text() {
   }
   say(stops_.flush());
   calls_ended_ = called_;
+  if (called_) facts_.finish = Finish::kCalls;
   if (stops_.matched()) {
     facts_.finish = Finish::kStopString;
     facts_.stop_string = stops_.match();
@@ -169,7 +172,7 @@ void Answer::on_end(const SequenceSummary& summary) {
     case SequenceEnd::kContext:
     case SequenceEnd::kCacheFull:
       finish_text();
-      if (facts_.finish == Finish::kStop) facts_.finish = calls_ended_ ? Finish::kCalls : Finish::kLength;
+      if (facts_.finish == Finish::kStop) facts_.finish = Finish::kLength;
       break;
     case SequenceEnd::kCancelled:
       facts_.finish = Finish::kFailed;

@@ -55,6 +55,7 @@ class Answer final : public SequenceClient {
   std::optional<StreamDecoder> decoder_;  // of plain text
   StopStrings stops_;
   std::optional<GrammarState> grammar_;
+  const std::vector<TokenId> closing_;  // behind the grammar's text
   std::vector<std::uint8_t> mask_;
   std::vector<TokenRecord> records_;  // of content that is held back
   bool reasoning_ = false;

@@ -27,6 +27,7 @@ struct GenerationSpec {
   int top_logprobs = -1;                        ///< -1: no log probabilities
   std::optional<std::int64_t> reasoning_limit;  ///< reasoning tokens at most; the answer follows then
   std::optional<Grammar> grammar;               ///< what content must look like
+  std::vector<TokenId> closing;                 ///< what follows a text of the grammar
 };
 
 }  // namespace seekline::serve

@@ -36,6 +36,25 @@ AnswerContext context_of(const Model& model, const ChatFormat* format) {
   return context;
 }
 
+// A demanded call as a grammar, where calls are JSON and the tools' schemas can be kept; else the model is on
+// its own.
+std::optional<Grammar> call_grammar(const ChatRequest& request) {
+  ChatJson calls = ChatJson::array();
+  for (const ChatTool& tool : request.tools) {
+    if (request.tool_choice.kind == ChatToolChoice::Kind::kNamed && tool.name != request.tool_choice.name)
+      continue;
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", tool.name}}}, {"arguments", tool.parameters}}},
+                     {"required", {"name", "arguments"}},
+                     {"additionalProperties", false}});
+  }
+  try {
+    return Grammar::from_json_schema(calls.size() == 1 ? calls[0] : ChatJson{{"anyOf", calls}});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Service::Service(std::shared_ptr<Model> model, std::shared_ptr<PrefixCache> prefixes,
@@ -57,6 +76,11 @@ void Service::set_chat(GenerationSpec& spec, const ChatRequest& request) const {
   spec.reply_start = prompt.reply_start;
   spec.calls_allowed = prompt.calls_allowed;
   set_grammar(spec, request.response_format);
+  if (spec.reply_start != ReplyStart::kCalls || context_.syntax->kind != ReplySyntax::Kind::kCallJson ||
+      spec.grammar || !context_.vocabulary)
+    return;
+  spec.grammar = call_grammar(request);
+  spec.closing = tokenizer().encode("\n</tool_call>", /*allow_added=*/true);
 }
 
 void Service::set_grammar(GenerationSpec& spec, const ChatResponseFormat& format) const {
@@ -122,7 +146,8 @@ std::int64_t Service::fit_answer(GenerationSpec& spec, std::int64_t prompt_token
   if (spec.reasoning_limit && reasons && !context_.think_end) spec.reasoning_limit.reset();
   if (!spec.grammar) return limit;
   const GrammarState state(*spec.grammar, context_.vocabulary);
-  const auto needed = static_cast<std::int64_t>(state.completion_tokens().size()) + (reasons ? 1 : 0);
+  const auto needed = static_cast<std::int64_t>(state.completion_tokens().size()) + (reasons ? 1 : 0) +
+                      std::ssize(spec.closing);
   if (limit < needed)
     throw ApiError(
         400,

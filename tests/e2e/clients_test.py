@@ -37,9 +37,9 @@ import asyncio  # noqa: E402
 import json  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
+import urllib.request  # noqa: E402
 
 import anthropic  # noqa: E402
-import httpx  # noqa: E402
 import jsonschema  # noqa: E402
 import openai  # noqa: E402
 
@@ -54,6 +54,14 @@ served = None
 
 def question(text="What is the capital of France? Answer in one sentence."):
     return [{"role": "user", "content": text}]
+
+
+def own(path, body=None):
+    """One of this server's own paths."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(served.url + path, data, {"x-api-key": "secret", "Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)
 
 
 class OpenAi(unittest.TestCase):
@@ -97,7 +105,7 @@ class OpenAi(unittest.TestCase):
         reply = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40,
                                                     stop=["Paris"])
         self.assertNotIn("Paris", reply.choices[0].message.content)
-        token = httpx.post(served.url + "/tokenize", json={"text": " Paris"}, headers={"x-api-key": "secret"}).json()["tokens"][0]
+        token = own("/tokenize", {"text": " Paris"})["tokens"][0]
         reply = self.client.chat.completions.create(model=self.model, messages=question(), temperature=0, max_tokens=40,
                                                     logit_bias={str(token): -100})
         self.assertNotIn(" Paris", reply.choices[0].message.content)
@@ -183,8 +191,7 @@ class OpenAi(unittest.TestCase):
         next(iter(stream))
         stream.close()
         for _ in range(100):
-            stats = httpx.get(served.url + "/stats", headers={"x-api-key": "secret"}).json()
-            if stats["running"] == 0:
+            if own("/stats")["running"] == 0:
                 return
             time.sleep(0.05)
         self.fail("the sequence runs on")
@@ -193,17 +200,21 @@ class OpenAi(unittest.TestCase):
 class Anthropic(unittest.TestCase):
     def setUp(self):
         self.client = anthropic.Anthropic(base_url=served.url, api_key="secret", max_retries=0)
+        # Newer packages have no temperature of their own.
+        create, stream = self.client.messages.create, self.client.messages.stream
+        self.create = lambda **ask: create(model="any", extra_body={"temperature": 0}, **ask)
+        self.stream = lambda **ask: stream(model="any", extra_body={"temperature": 0}, **ask)
 
     def test_a_question_is_answered(self):
-        reply = self.client.messages.create(model="any", max_tokens=40, messages=question(), system="Be brief.", temperature=0)
+        reply = self.create(max_tokens=40, messages=question(), system="Be brief.")
         self.assertIn("Paris", reply.content[0].text)
         self.assertEqual((reply.stop_reason, reply.role, reply.type), ("end_turn", "assistant", "message"))
         self.assertGreater(reply.usage.output_tokens, 3)
 
     def test_a_stream_says_the_same(self):
-        ask = dict(model="any", max_tokens=40, messages=question(), temperature=0)
-        whole = self.client.messages.create(**ask)
-        with self.client.messages.stream(**ask) as stream:
+        ask = dict(max_tokens=40, messages=question())
+        whole = self.create(**ask)
+        with self.stream(**ask) as stream:
             text = "".join(stream.text_stream)
             final = stream.get_final_message()
         self.assertEqual(text, whole.content[0].text)
@@ -213,46 +224,46 @@ class Anthropic(unittest.TestCase):
 
     def test_count_tokens_counts_what_is_used(self):
         counted = self.client.messages.count_tokens(model="any", messages=question("Why is the sky blue?"))
-        used = self.client.messages.create(model="any", max_tokens=1, messages=question("Why is the sky blue?")).usage
+        used = self.create(max_tokens=1, messages=question("Why is the sky blue?")).usage
         self.assertEqual(counted.input_tokens, used.input_tokens + (used.cache_read_input_tokens or 0))
 
     def test_tools(self):
         tools = [{"name": "get_weather", "description": "Weather of a city", "input_schema": WEATHER}]
-        ask = dict(model="any", max_tokens=80, messages=question("What is the weather in Paris? Call get_weather."), tools=tools,
-                   tool_choice={"type": "tool", "name": "get_weather"}, temperature=0)
-        reply = self.client.messages.create(**ask)
+        ask = dict(max_tokens=80, messages=question("What is the weather in Paris? Call get_weather."), tools=tools,
+                   tool_choice={"type": "tool", "name": "get_weather"})
+        reply = self.create(**ask)
         self.assertEqual(reply.stop_reason, "tool_use", reply.content)
         use = reply.content[-1]
         self.assertEqual(use.name, "get_weather")
-        with self.client.messages.stream(**ask) as stream:
+        with self.stream(**ask) as stream:
             final = stream.get_final_message()
         self.assertEqual(final.content[-1].input, use.input)
         turns = question("What is the weather in Paris?") + [
             {"role": "assistant", "content": [b.model_dump() for b in reply.content]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "sunny, 21 degrees"}]}]
-        final = self.client.messages.create(model="any", max_tokens=40, messages=turns, tools=tools, temperature=0)
+        final = self.create(max_tokens=40, messages=turns, tools=tools)
         self.assertTrue(final.content)
 
     def test_stop_sequences_and_limits(self):
-        reply = self.client.messages.create(model="any", max_tokens=40, messages=question(), temperature=0, stop_sequences=["Paris"])
+        reply = self.create(max_tokens=40, messages=question(), stop_sequences=["Paris"])
         self.assertEqual((reply.stop_reason, reply.stop_sequence), ("stop_sequence", "Paris"))
-        reply = self.client.messages.create(model="any", max_tokens=2, messages=question(), temperature=0)
+        reply = self.create(max_tokens=2, messages=question())
         self.assertEqual(reply.stop_reason, "max_tokens")
 
     def test_a_prefill_is_continued(self):
         turns = question("What is the capital of France?") + [{"role": "assistant", "content": "The capital of France is"}]
-        reply = self.client.messages.create(model="any", max_tokens=10, messages=turns, temperature=0)
+        reply = self.create(max_tokens=10, messages=turns)
         self.assertIn("Paris", reply.content[0].text)
 
     def test_errors_are_theirs(self):
         with self.assertRaises(anthropic.BadRequestError) as caught:
-            self.client.messages.create(model="any", max_tokens=10, messages=question("word " * 9000))
+            self.create(max_tokens=10, messages=question("word " * 9000))
         self.assertRegex(str(caught.exception), r"prompt is too long: \d+ tokens > \d+ maximum")
         with self.assertRaises(anthropic.AuthenticationError):
             anthropic.Anthropic(base_url=served.url, api_key="wrong", max_retries=0).messages.create(
                 model="any", max_tokens=1, messages=question())
         with self.assertRaises(anthropic.BadRequestError):
-            self.client.messages.create(model="any", max_tokens=10, messages=[])
+            self.create(max_tokens=10, messages=[])
 
 
 def main():
