@@ -270,7 +270,7 @@ def main():
     global served
     served = ServedProgram(sys.argv[1], "--api-key", "secret", "--max-waiting", "300")
     with served:
-        result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1).result
+        result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1, warnings="ignore").result
         code, seconds = served.stop()
     if code != 0 or seconds > 35:
         print(f"the server ended with {code} after {seconds:.1f} s", file=sys.stderr)
