@@ -64,9 +64,9 @@ Truncation measure(const GatherShape& shape, const Candidates& candidates, int h
   std::vector<double> scores;
   double max = shape.sinks ? static_cast<double>(shape.sinks[head]) : -INFINITY;
   for (const std::vector<float>& row : candidates.rows) {
+    const float* k = row.data() + key;
     double score = 0;
-    for (int i = 0; i < shape.key_width; ++i)
-      score += static_cast<double>(q[i]) * static_cast<double>(row[static_cast<std::size_t>(key + i)]);
+    for (int i = 0; i < shape.key_width; ++i) score += static_cast<double>(q[i]) * static_cast<double>(k[i]);
     scores.push_back(score * static_cast<double>(shape.scale));
     max = std::max(max, scores.back());
   }
