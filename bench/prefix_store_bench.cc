@@ -2,6 +2,8 @@
 // writing takes from a reader of weights. The folder lies in TMPDIR.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -137,35 +139,46 @@ void OpenStore(benchmark::State& state) {
 }
 BENCHMARK(OpenStore)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-// A decode step is a read of weights on all threads: here 1 GiB. While it reads, `range` tokens a step go to
-// the store.
+// A decode step is a read of weights on all threads: here 1 GiB. Steps that begin with handing over `range`
+// tokens, and run while they are written, take turns with steps of their own. Counters: the median step of
+// each, in milliseconds, and the speed that is left.
 void ReadWeightsWhileWriting(benchmark::State& state) {
   Flash flash;
   ThreadPool threads(default_threads());
   const std::vector<std::uint8_t> weights(std::size_t{1} << 30, 1);
   const std::int64_t share = static_cast<std::int64_t>(weights.size()) / threads.size();
-  std::int64_t stored = 0;
-  for (auto run : state) {
-    if (state.range(0) > 0 && stored < kTokens) {
-      stored = std::min(kTokens, stored + state.range(0));
-      state.PauseTiming();
-      SequenceCache cache(flash.pool);
-      Flash::fill(cache, std::span(flash.tokens).first(static_cast<std::size_t>(stored)));
-      state.ResumeTiming();
-      flash.store->store(cache);
-    }
+  std::vector<double> quiet, writing;
+  std::int32_t first = 3000000;
+  const auto step = [&](SequenceCache* cache) {
+    const auto start = std::chrono::steady_clock::now();
+    if (cache != nullptr) flash.store->store(*cache);
     threads.run(
         [&](int worker) { benchmark::DoNotOptimize(probe_read(weights.data() + worker * share, share)); });
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  };
+  for (auto run : state) {
+    SequenceCache cache(flash.pool);
+    flash.tokens[0] = ++first;
+    Flash::fill(cache, std::span(flash.tokens).first(static_cast<std::size_t>(state.range(0))));
+    quiet.push_back(step(nullptr));
+    writing.push_back(step(&cache));
+    flash.store->flush();
   }
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(weights.size()));
+  const auto median = [](std::vector<double>& list) {
+    std::nth_element(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2), list.end());
+    return list[list.size() / 2];
+  };
+  state.counters["quiet"] = median(quiet);
+  state.counters["writing"] = median(writing);
+  state.counters["speed_left"] = median(quiet) / median(writing);
 }
 BENCHMARK(ReadWeightsWhileWriting)
-    ->Arg(0)
     ->Arg(1)
     ->Arg(256)
+    ->Arg(2048)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime()
-    ->Iterations(60);
+    ->Iterations(100);
 
 }  // namespace
 }  // namespace seekline
