@@ -49,7 +49,8 @@ class WrittenV2Lite {
 };
 
 // `most`: rms by which the last token's logits may differ.
-void check(const WrittenV2Lite& shapes, Mode mode, LatentOrder order, const std::string& id, double most) {
+void check_logits(const WrittenV2Lite& shapes, Mode mode, LatentOrder order, const std::string& id,
+                  double most) {
   mode.settings.latent_order = order;
   const auto model = shapes.open(mode.settings);
   const SafetensorsLite expected(golden_folder() + "/expected.safetensors");
@@ -69,11 +70,11 @@ TEST(TrueShapes, OfV2LiteGiveTheLogitsOfTheReference) {
   if (fs::space(fs::temp_directory_path()).available < kNeededBytes)
     GTEST_SKIP() << "needs 1 GB of free space in " << fs::temp_directory_path();
   const WrittenV2Lite shapes;
-  check(shapes, kPlainF32Rows, LatentOrder::kAbsorb, "s5", kF32Rounding);
-  check(shapes, kPlainF32Rows, LatentOrder::kExpand, "s5", kF32Rounding);
-  check(shapes, kBF16Rows, LatentOrder::kAuto, "s5", kBF16Edges);
+  check_logits(shapes, kPlainF32Rows, LatentOrder::kAbsorb, "s5", kF32Rounding);
+  check_logits(shapes, kPlainF32Rows, LatentOrder::kExpand, "s5", kF32Rounding);
+  check_logits(shapes, kBF16Rows, LatentOrder::kAuto, "s5", kBF16Edges);
   if (std::getenv("SEEKLINE_LARGE_TESTS") != nullptr)
-    check(shapes, kPlainF32Rows, LatentOrder::kAuto, "s200", kF32Rounding);
+    check_logits(shapes, kPlainF32Rows, LatentOrder::kAuto, "s200", kF32Rounding);
 }
 
 }  // namespace
