@@ -1,4 +1,5 @@
-// House rules that a compiler does not check.
+// House rules that a compiler does not check. Each rule is also shown a tree that breaks it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,9 @@
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const fs::path kRoot = SEEKLINE_SOURCE_DIR;
 
@@ -36,54 +40,138 @@ std::size_t room_number(const std::string& room) {
   return static_cast<std::size_t>(std::find(kRooms.begin(), kRooms.end(), room) - kRooms.begin());
 }
 
-TEST(Tree, IncludesPointOnlyToEarlierRooms) {
-  const std::regex include(R"re(#include "([a-z_]+)/[^"]+")re");
-  int checked = 0;
-  for (const fs::path& path : sources(kRoot / "src")) {
-    const std::string room = (*fs::relative(path, kRoot / "src").begin()).string();
-    ASSERT_LT(room_number(room), kRooms.size()) << path << " is in no room";
-    const std::string text = read(path);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator();
-         ++it) {
-      const std::string other = (*it)[1].str();
-      ++checked;
+std::vector<std::string> included_rooms(const std::string& text) {
+  static const std::regex include(R"re((?:^|\n)[ \t]*#[ \t]*include[ \t]*"([^"/]+)/[^"]*")re");
+  std::vector<std::string> rooms;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator(); ++it)
+    rooms.push_back((*it)[1].str());
+  return rooms;
+}
+
+// Includes below src/ that point the wrong way; `checked` counts those that were looked at.
+std::vector<std::string> wrong_includes(const fs::path& root, int* checked = nullptr) {
+  std::vector<std::string> wrong;
+  for (const fs::path& path : sources(root / "src")) {
+    const fs::path name = fs::relative(path, root / "src");
+    const std::string room = (*name.begin()).string();
+    if (room_number(room) == kRooms.size()) {
+      wrong.push_back(name.string() + " is in no room");
+      continue;
+    }
+    for (const std::string& other : included_rooms(read(path))) {
+      if (checked) ++*checked;
       if (other == "seekline") continue;  // the public API
-      EXPECT_LE(room_number(other), room_number(room)) << path << " includes a file of " << other;
-      EXPECT_FALSE(room == "text" && other == "checkpoint") << path << ": text does not know checkpoint";
+      if (room_number(other) > room_number(room) || (room == "text" && other == "checkpoint"))
+        wrong.push_back(name.string() + " includes " + other);
     }
   }
+  return wrong;
+}
+
+// Tests below tests/ that assert nothing, and test files without a test.
+std::vector<std::string> empty_tests(const fs::path& root, int* checked = nullptr) {
+  static const std::regex test(R"(\bTEST(?:_F|_P)?\((\w+, \w+)\))");
+  static const std::regex assertion(R"(\b(?:EXPECT|ASSERT)_[A-Z]+|\b(?:check|expect)_\w+\(|\bADD_FAILURE)");
+  std::vector<std::string> empty;
+  for (const fs::path& path : sources(root / "tests")) {
+    if (!path.filename().string().ends_with("_test.cc")) continue;
+    if (checked) ++*checked;
+    const std::string text = read(path);
+    std::vector<std::smatch> tests;
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), test); it != std::sregex_iterator(); ++it)
+      tests.push_back(*it);
+    if (tests.empty()) empty.push_back(path.filename().string() + " has no test");
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      const auto begin = text.begin() + tests[i].position();
+      const auto end = i + 1 < tests.size() ? text.begin() + tests[i + 1].position() : text.end();
+      if (!std::regex_search(begin, end, assertion))
+        empty.push_back(path.filename().string() + ": " + tests[i][1].str() + " asserts nothing");
+    }
+  }
+  return empty;
+}
+
+// A tree of two files below a temporary folder.
+class MadeTree {
+ public:
+  MadeTree(const std::string& name, const std::string& text) {
+    std::string folder = (fs::temp_directory_path() / "seekline-tree-XXXXXX").string();
+    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    root_ = folder;
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  ~MadeTree() {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+  MadeTree(const MadeTree&) = delete;
+  MadeTree& operator=(const MadeTree&) = delete;
+  const fs::path& root() const { return root_; }
+
+ private:
+  fs::path root_;
+};
+
+TEST(Tree, IncludesPointOnlyToEarlierRooms) {
+  int checked = 0;
+  EXPECT_THAT(wrong_includes(kRoot, &checked), IsEmpty());
   EXPECT_GT(checked, 100);
 }
 
-TEST(Tree, PublicHeadersIncludeNoRoom) {
-  const std::regex include(R"re(#include "([a-z_]+)/)re");
-  for (const fs::path& path : sources(kRoot / "include")) {
-    const std::string text = read(path);
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), include); it != std::sregex_iterator();
-         ++it)
-      EXPECT_EQ((*it)[1].str(), "seekline") << path;
-  }
+TEST(Tree, AnIncludeOfALaterRoomIsFound) {
+  const MadeTree late("src/attention/a.h", "// a\n#include \"model/moe.h\"\n#include \"cache/ledger.h\"\n");
+  EXPECT_THAT(wrong_includes(late.root()), ElementsAre("attention/a.h includes model"));
+  const MadeTree spaced("src/core/a.cc", "  #  include \"formats/rows.h\"\n");
+  EXPECT_THAT(wrong_includes(spaced.root()), ElementsAre("core/a.cc includes formats"));
+  const MadeTree unknown("src/kernels/a.cc", "#include \"misc/things.h\"\n");
+  EXPECT_THAT(wrong_includes(unknown.root()), ElementsAre("kernels/a.cc includes misc"));
+  const MadeTree sibling("src/text/a.cc", "#include \"checkpoint/cases.h\"\n");
+  EXPECT_THAT(wrong_includes(sibling.root()), ElementsAre("text/a.cc includes checkpoint"));
+  const MadeTree roomless("src/misc/a.cc", "int a;\n");
+  EXPECT_THAT(wrong_includes(roomless.root()), ElementsAre("misc/a.cc is in no room"));
 }
 
-TEST(Tree, EveryTestFileAssertsInEveryTest) {
-  const std::regex test(R"(\bTEST(_F|_P)?\()");
-  const std::regex assertion(R"(\b(EXPECT|ASSERT)_[A-Z]+|\bcheck_\w+\(|\bexpect_\w+\(|\bADD_FAILURE)");
-  int files = 0;
-  for (const fs::path& path : sources(kRoot / "tests")) {
-    if (!path.filename().string().ends_with("_test.cc")) continue;
-    ++files;
-    const std::string text = read(path);
-    std::vector<std::size_t> starts;
-    for (auto it = std::sregex_iterator(text.begin(), text.end(), test); it != std::sregex_iterator(); ++it)
-      starts.push_back(static_cast<std::size_t>(it->position()));
-    EXPECT_FALSE(starts.empty()) << path << " has no test";
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : text.size();
-      const std::string body = text.substr(starts[i], end - starts[i]);
-      EXPECT_TRUE(std::regex_search(body, assertion)) << path << ": " << body.substr(0, 80);
+TEST(Tree, PublicHeadersIncludeNoRoom) {
+  for (const fs::path& path : sources(kRoot / "include"))
+    for (const std::string& room : included_rooms(read(path))) EXPECT_EQ(room, "seekline") << path;
+}
+
+TEST(Tree, EveryTestAsserts) {
+  int checked = 0;
+  EXPECT_THAT(empty_tests(kRoot, &checked), IsEmpty());
+  EXPECT_GT(checked, 30);
+}
+
+// Written in pieces, so that this file does not look like what it makes.
+TEST(Tree, ATestThatAssertsNothingIsFound) {
+  const std::string test = "TEST", good = test + "(A, B) { EXPECT_EQ(1, 1); }\n";
+  const MadeTree hollow("tests/core/a_test.cc", good + test + "_F(A, C) { run(); }\n" + good);
+  EXPECT_THAT(empty_tests(hollow.root()), ElementsAre("a_test.cc: A, C asserts nothing"));
+  const MadeTree nothing("tests/core/b_test.cc", "int main() {}\n");
+  EXPECT_THAT(empty_tests(nothing.root()), ElementsAre("b_test.cc has no test"));
+  const MadeTree fine("tests/core/c_test.cc", good);
+  EXPECT_THAT(empty_tests(fine.root()), IsEmpty());
+}
+
+// No file is so long that it could not be held in the head; ./dev lint says the same of functions.
+TEST(Tree, NoSourceIsLongerThanTwiceWhatIsAimedAt) {
+  for (const char* below : {"include", "src", "tests", "bench", "tools"})
+    for (const fs::path& path : sources(kRoot / below)) {
+      const std::string text = read(path);
+      EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 600) << path << ": split it by concept";
     }
+}
+
+// Every golden folder says where its values come from.
+TEST(Tree, EveryGoldenHasItsProvenance) {
+  for (const auto& folder : fs::directory_iterator(kRoot / "tests/golden/data")) {
+    bool told = false;
+    for (const auto& entry : fs::directory_iterator(folder.path()))
+      told |= entry.path().filename().string().starts_with("PROVENANCE");
+    EXPECT_TRUE(told || folder.path().filename() == "synth") << folder.path();
   }
-  EXPECT_GT(files, 10);
+  EXPECT_THAT(read(kRoot / "tests/golden/data/models/PROVENANCE-v41.md"), HasSubstr("synth/v41-true6"));
 }
 
 }  // namespace
