@@ -5,9 +5,10 @@
 // description, default, examples, deprecated, readOnly, writeOnly, $schema, $comment, and $id at the root.
 // Every other keyword, `format` included, is refused by name: ignoring it would promise more than is kept.
 //
-// What is written always validates, but not everything that validates is written: properties come in the order
-// of the schema, further ones after them and, where a schema has `properties`, only if additionalProperties says
-// so; white space and the lengths of numbers are limited (docs/constrained-decoding.md).
+// What is written always validates, but not everything that validates is written: properties come in the
+// order of the schema, further ones after them and, where a schema has `properties`, only if
+// additionalProperties says so; white space and the lengths of numbers are limited
+// (docs/constrained-decoding.md).
 #pragma once
 
 #include <cstdint>
