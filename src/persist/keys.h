@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -17,7 +17,10 @@ inline constexpr std::int64_t kBlockTokens = kPageTokens;
 /// 128 bits of XXH3: a model's fingerprint, or the end of a chain of blocks.
 struct Key {
   std::array<std::uint8_t, 16> bytes{};
-  auto operator<=>(const Key&) const = default;
+  bool operator==(const Key&) const = default;
+  bool operator<(const Key& other) const {
+    return std::memcmp(bytes.data(), other.bytes.data(), bytes.size()) < 0;
+  }
   std::string hex() const;
 };
 

@@ -34,7 +34,7 @@ struct StoreFigures {
   std::int64_t blocks = 0, snapshots = 0, models = 0;
   std::int64_t record_bytes = 0;  ///< pages of blocks and snapshots
   std::int64_t index_bytes = 0;   ///< live_bytes - record_bytes: keys, times of use, tables
-  int readers = 0;                ///< processes and threads that read just now
+  int readers = 0;                ///< that read just now, this one included
 };
 
 struct StoreCheck {
