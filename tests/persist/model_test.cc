@@ -10,8 +10,9 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 const std::vector<std::string>& models() {
-  static const std::vector<std::string> names{"v41-tiny",       "v41-tiny-long",  "v41-tiny-mtp",
-                                              "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"};
+  static const std::vector<std::string> names{
+      "v41-tiny", "v41-tiny-long", "v41-tiny-mtp",   "v4-tiny",        "v32-tiny",
+      "v3-tiny",  "v2-tiny",       "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"};
   return names;
 }
 
