@@ -3,10 +3,10 @@
 
     tidy.py BUILD_FOLDER CACHE_FOLDER FILE..
 
-Most of what clang-tidy does with a file is to read its headers. So files of one target are pasted into one source, with
-their headers read once. Files that define a name in common are kept apart; a group that does not compile in one piece
-is checked file by file. A file that is clean leaves a stamp named by the hash of everything that counts for it (itself,
-what it includes, its compile command, .clang-tidy) and is not looked at again until one of these changes.
+Most of what clang-tidy does with a file is to read its headers. So files that do not disturb each other (groups.py) are
+pasted into one source, with their headers read once; a group in which something is found is checked file by file. A file
+that is clean leaves a stamp named by the hash of everything that counts for it (itself, what it includes, its compile
+command, .clang-tidy) and is not looked at again until one of these changes.
 
 Exit code 1 where a file is not clean.
 """
@@ -20,16 +20,11 @@ import shlex
 import subprocess
 import sys
 
+import groups
+
 TIDY = "clang-tidy-14"
-GROUP_LINES = 2500  # of one group: more would leave a processor idle at the end
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
 DIAGNOSTIC = re.compile(r"^(.*?):(\d+):(\d+): (warning|error): (.*)$")
-# Names that a file defines for itself: functions, types, constants, aliases, tests and macros that start a line.
-DEFINED = re.compile(
-    r"^(?:template <[^>]*>\s*)?(?:(?:class|struct|union|enum class|enum|namespace|using|#define) (\w+)"
-    r"|TEST\w*\((\w+, \w+)\)"
-    r"|\w[\w:<>,*& ]*?[*& ](\w+)(?: = |\{|\(|\[|;))", re.M)
-SHARED = {"seekline", "testing", "std", "namespace", "golden", "if", "for", "return", "SEEKLINE_SIMD"}
 
 
 def closure(path, folders, seen):
@@ -46,36 +41,24 @@ def closure(path, folders, seen):
     return seen
 
 
-class Source:
+class Checked(groups.Source):
     def __init__(self, path, command, root, common):
-        self.path = path
+        super().__init__(path)
         words = shlex.split(command)
         self.flags = [w for w in words[1:] if re.match(r"-(D|I|isystem|std=|m)", w)]
         folders = [pathlib.Path(w[2:]) for w in self.flags if w.startswith("-I")]
-        self.text = path.read_text()
         digest = hashlib.sha256(common)
         digest.update(" ".join(self.flags).replace(str(root), "").encode())
         for part in sorted(closure(path, folders, set())):
             digest.update(str(part.relative_to(root)).encode() + b"\0" + part.read_bytes())
         self.stamp = digest.hexdigest()[:32]
-        self.names = {next(filter(None, match)) for match in DEFINED.findall(self.text) if any(match)} - SHARED
-
-    def lines(self):
-        return self.text.count("\n")
 
 
 def groups_of(sources):
-    """Files with the same flags and no name in common, up to GROUP_LINES."""
-    groups = []
-    for source in sorted(sources, key=lambda s: -s.lines()):
-        for group in groups:
-            if (group[0].flags == source.flags and sum(s.lines() for s in group) + source.lines() <= GROUP_LINES
-                    and not any(s.names & source.names for s in group)):
-                group.append(source)
-                break
-        else:
-            groups.append([source])
-    return sorted(groups, key=lambda g: -sum(s.lines() for s in g))
+    """Files with the same flags that do not disturb each other."""
+    flags = {tuple(source.flags) for source in sources}
+    found = [group for same in flags for group in groups.groups_of([s for s in sources if tuple(s.flags) == same])]
+    return sorted(found, key=lambda g: -sum(s.lines for s in g))
 
 
 def tidy(path, flags):
@@ -103,7 +86,7 @@ def check(group, number, cache):
     for source in group:
         starts.append(at)
         pasted.append(source.text)
-        at += source.lines()
+        at += source.lines
     path = cache / f"group_{number}.cc"
     path.write_text("".join(pasted))
     found = tidy(path, group[0].flags)
@@ -129,7 +112,8 @@ def main():
     commands = {pathlib.Path(entry["file"]).resolve(): entry["command"]
                 for entry in json.loads((build / "compile_commands.json").read_text())}
     version = subprocess.run([TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout
-    common = version + (root / ".clang-tidy").read_bytes() + pathlib.Path(__file__).read_bytes()
+    common = version + b"".join(path.read_bytes() for path in (root / ".clang-tidy", pathlib.Path(__file__),
+                                                               pathlib.Path(groups.__file__)))
     sources, failed = [], 0
     for name in sys.argv[3:]:
         path = (root / name).resolve()
@@ -137,12 +121,12 @@ def main():
             print(f"{name}: no target compiles this file", file=sys.stderr)
             failed += 1
             continue
-        sources.append(Source(path, commands[path], root, common))
+        sources.append(Checked(path, commands[path], root, common))
     stale = [source for source in sources if not (cache / source.stamp).exists()]
-    groups = groups_of(stale)
-    print(f"clang-tidy: {len(stale)} of {len(sources)} files have changed, {len(groups)} groups", file=sys.stderr)
+    pieces = groups_of(stale)
+    print(f"clang-tidy: {len(stale)} of {len(sources)} files have changed, {len(pieces)} groups", file=sys.stderr)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        done = [pool.submit(check, group, number, cache) for number, group in enumerate(groups)]
+        done = [pool.submit(check, group, number, cache) for number, group in enumerate(pieces)]
         for future in concurrent.futures.as_completed(done):
             for source, messages in future.result():
                 if messages:
