@@ -7,12 +7,14 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "app/commands.h"
 #include "app/logits_prompts.h"
 #include "app/reuse_options.h"
 #include "cache/sequence_cache.h"
 #include "checkpoint/cases.h"
+#include "checkpoint/config_reader.h"
 #include "checkpoint/safetensors_writer.h"
 #include "engine/executor.h"
 #include "seekline/session.h"
@@ -119,13 +121,20 @@ void forward_chunk(Model& model, const std::vector<RunningCase*>& running, bool 
   }
 }
 
-void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab) {
+// Residual streams are rows of `streams` vectors: [tokens, streams, hidden], as the references store them.
+std::vector<std::int64_t> tap_shape(const std::string& name, const Growing& tap, std::int64_t streams) {
+  const std::int64_t width = tap.shape[0], rows = static_cast<std::int64_t>(tap.floats.size()) / width;
+  if (streams > 1 && (name.starts_with("stream.") || name.starts_with("engram_out.")))
+    return {rows, streams, width / streams};
+  return {rows, width};
+}
+
+void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab, std::int64_t streams) {
   writer.add(c.source->id + "/logits", {c.done, vocab}, std::move(c.logits));
   for (auto& [name, tap] : c.taps) {
     const std::string full = c.source->id + "/" + name;
     if (tap.lists.empty()) {
-      writer.add(full, {static_cast<std::int64_t>(tap.floats.size()) / tap.shape[0], tap.shape[0]},
-                 std::move(tap.floats));
+      writer.add(full, tap_shape(name, tap, streams), tap.floats);
       continue;
     }
     std::size_t cols = static_cast<std::size_t>(tap.capacity);
@@ -147,13 +156,22 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+// Residual streams of the model; 1 where it has none.
+std::int64_t stream_count(const std::string& folder) {
+  const nlohmann::json config = read_config_file(folder + "/config.json");
+  const auto text = config.find("text_config");
+  return (text == config.end() ? config : *text).value("hc_mult", std::int64_t{1});
+}
+
 void run_logits(const LogitsOptions& o) {
+  SafetensorsWriter::check_place(o.out);
   const std::shared_ptr<Model> model = Model::open(o.folder, o.model);
   const std::vector<Case> cases = parse_cases(read_file(o.cases), o.cases, model->vocab_size());
   for (const Case& c : cases)
     if (static_cast<std::int64_t>(c.tokens.size()) > model->context())
       throw Error(ErrorCode::kLimit, fmt::format("case {} has {} tokens, but the context holds {}", c.id,
                                                  c.tokens.size(), model->context()));
+  const std::int64_t streams = stream_count(o.folder);
   SafetensorsWriter writer;
   if (o.prompts) {
     for (const Case& c : cases) write_prompt_case(model, o.reuse, c, writer);
@@ -181,7 +199,7 @@ void run_logits(const LogitsOptions& o) {
     }
     for (std::size_t i = first; i < last; ++i) {
       tokens += cases[i].tokens.size();
-      write_case(writer, all[i], model->vocab_size());
+      write_case(writer, all[i], model->vocab_size(), streams);
       all[i].cache.reset();
     }
     first = last;

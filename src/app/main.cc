@@ -1,6 +1,7 @@
 // `seekline`: one program, one file per command.
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -10,8 +11,20 @@
 namespace {
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done, 1 our own fault, 2 a flag or argument, 3 not found, 4 a damaged file, 5 not supported,\n"
+    "Exit codes: 0 done, 1 our own fault, 2 a flag or argument, 3 not found, 4 a damaged file, 5 not "
+    "supported,\n"
     "6 over a limit, 7 the system refused to read or write, 130 interrupted.";
+
+// A first word that is no command; CLI11 would only say that a command is missing.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == argv[1]) return "";
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  return fmt::format("there is no command '{}' (there are: {})", argv[1], known);
+}
 
 }  // namespace
 
@@ -37,7 +50,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::RuntimeError& ended) {
     return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {
-    fmt::print(stderr, "seekline: {} (see seekline --help)\n", wrong.what());
+    const std::string unknown = unknown_command(app, argc, argv);
+    fmt::print(stderr, "seekline: {} (see seekline --help)\n", unknown.empty() ? wrong.what() : unknown);
     return static_cast<int>(seekline::ErrorCode::kUsage);
   } catch (const seekline::Error& error) {
     fmt::print(stderr, "seekline: {}\n", error.what());

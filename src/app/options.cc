@@ -1,7 +1,6 @@
-#include <map>
-
 #include <fmt/format.h>
 
+#include "app/choice.h"
 #include "app/commands.h"
 #include "engine/generate.h"
 #include "seekline/error.h"
@@ -9,39 +8,31 @@
 namespace seekline {
 
 void add_model_options(CLI::App& command, ModelOptions& o) {
-  const std::map<std::string, Activations> activations{{"reference", Activations::kReference},
-                                                       {"plain", Activations::kPlain}};
-  const std::map<std::string, Rows> rows{
-      {"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}, {"fp8", Rows::kFp8}};
-  const std::map<std::string, Arithmetic> arithmetic{{"fast", Arithmetic::kFast}, {"f32", Arithmetic::kF32}};
-  command
-      .add_option("--activations", o.settings.activations,
-                  "inputs of quantized layers: reference (as trained), plain")
-      ->transform(CLI::CheckedTransformer(activations).description(""))
-      ->default_str("reference");
-  const std::map<std::string, LatentOrder> orders{{"auto", LatentOrder::kAuto},
-                                                  {"absorb", LatentOrder::kAbsorb},
-                                                  {"expand", LatentOrder::kExpand},
-                                                  {"pre-merge", LatentOrder::kPreMerge},
-                                                  {"by-cost", LatentOrder::kByCost}};
-  command
-      .add_option("--rows", o.settings.rows,
-                  "cache rows: deployed (the family's formats), bf16, f32; fp8 (V2, V3: the rows of V3.2)")
-      ->transform(CLI::CheckedTransformer(rows).description(""))
-      ->default_str("deployed");
-  command
-      .add_option("--arithmetic", o.settings.arithmetic, "fast (bf16 products, f32 sums), f32 (no rounding)")
-      ->transform(CLI::CheckedTransformer(arithmetic).description(""))
-      ->default_str("fast");
-  command
-      .add_option(
-          "--latent-order", o.settings.latent_order,
-          "products of latent attention (V2, V3, V3.2): auto (by geometry), absorb, expand, pre-merge "
-          "(larger weights), by-cost (for each run; bits then depend on the cut into runs)")
-      ->transform(CLI::CheckedTransformer(orders).description(""))
-      ->default_str("auto");
-  command.add_option("--threads", o.threads, "threads; 0: one a processor")->capture_default_str();
-  command.add_option("--chunk", o.batch_tokens, "tokens of one forward at most")->capture_default_str();
+  add_choice<Activations>(command, "--activations", o.settings.activations,
+                          {{"reference", Activations::kReference}, {"plain", Activations::kPlain}},
+                          "inputs of quantized layers: reference (as trained), plain");
+  add_choice<Rows>(
+      command, "--rows", o.settings.rows,
+      {{"deployed", Rows::kDeployed}, {"bf16", Rows::kBF16}, {"f32", Rows::kF32}, {"fp8", Rows::kFp8}},
+      "cache rows: deployed (the family's formats), bf16, f32; fp8 (V2, V3: the rows of V3.2)");
+  add_choice<Arithmetic>(command, "--arithmetic", o.settings.arithmetic,
+                         {{"fast", Arithmetic::kFast}, {"f32", Arithmetic::kF32}},
+                         "fast (bf16 products, f32 sums), f32 (no rounding)");
+  add_choice<LatentOrder>(
+      command, "--latent-order", o.settings.latent_order,
+      {{"auto", LatentOrder::kAuto},
+       {"absorb", LatentOrder::kAbsorb},
+       {"expand", LatentOrder::kExpand},
+       {"pre-merge", LatentOrder::kPreMerge},
+       {"by-cost", LatentOrder::kByCost}},
+      "products of latent attention (V2, V3, V3.2): auto (by geometry), absorb, expand, pre-merge "
+      "(larger weights), by-cost (for each run; bits then depend on the cut into runs)");
+  command.add_option("--threads", o.threads, "threads; 0: one a processor")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->capture_default_str();
+  command.add_option("--chunk", o.batch_tokens, "tokens of one forward at most")
+      ->check(CLI::Range(1, 65536).description(""))
+      ->capture_default_str();
   command.add_option("--context", o.context, "tokens of a sequence at most; 0: what the model was made for")
       ->capture_default_str();
   command.add_option("--cache-limit", o.cache_limit_bytes, "bytes of cache pages at most; 0: no limit")

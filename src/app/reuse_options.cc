@@ -1,9 +1,8 @@
 #include "app/reuse_options.h"
 
-#include <map>
-
 #include <fmt/format.h>
 
+#include "app/choice.h"
 #include "app/commands.h"
 #include "engine/prefix_cache.h"
 #include "persist/stored_rows.h"
@@ -11,23 +10,15 @@
 namespace seekline {
 
 void add_reuse_options(CLI::App& command, ReuseOptions& o, ModelOptions& model) {
-  const std::map<std::string, DecoderMode> modes{{"ced", DecoderMode::kCed}, {"exact", DecoderMode::kExact}};
-  const std::map<std::string, ReplayWay> ways{
-      {"auto", ReplayWay::kAuto}, {"exact", ReplayWay::kExact}, {"bounded", ReplayWay::kBounded}};
-  command
-      .add_option(
-          "--decoder", model.decoder,
-          "tokens of a prompt that decoder layers run on (V4.1, YOCO): ced (the last window, as deployed), "
-          "exact (all)")
-      ->transform(CLI::CheckedTransformer(modes).description(""))
-      ->default_str("ced");
-  command
-      .add_option(
-          "--replay", o.way,
-          "how windows come back behind a reused prefix: auto (kept ones, else exact replay), exact, bounded "
-          "(cheap and approximate)")
-      ->transform(CLI::CheckedTransformer(ways).description(""))
-      ->default_str("auto");
+  add_choice<DecoderMode>(
+      command, "--decoder", model.decoder, {{"ced", DecoderMode::kCed}, {"exact", DecoderMode::kExact}},
+      "tokens of a prompt that decoder layers run on (V4.1, YOCO): ced (the last window, as deployed), "
+      "exact (all)");
+  add_choice<ReplayWay>(
+      command, "--replay", o.way,
+      {{"auto", ReplayWay::kAuto}, {"exact", ReplayWay::kExact}, {"bounded", ReplayWay::kBounded}},
+      "how windows come back behind a reused prefix: auto (kept ones, else exact replay), exact, bounded "
+      "(cheap and approximate)");
   command.add_flag(
       "--verify-reuse", o.verify,
       "compute every prompt that reused something once more from nothing; stop at the first other bit");

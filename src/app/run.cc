@@ -48,8 +48,9 @@ std::string prompt_text(const RunOptions& o) {
   }
   if (o.prompt == "-") return read_all(std::cin, "standard input");
   if (!o.prompt.empty()) return o.prompt;
-  if (isatty(STDIN_FILENO) == 0) return read_all(std::cin, "standard input");
-  return "What is the capital of France? Answer in one sentence.";
+  std::string text;
+  if (isatty(STDIN_FILENO) == 0) text = read_all(std::cin, "standard input");
+  return text.empty() ? "What is the capital of France? Answer in one sentence." : text;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -234,8 +234,9 @@ json read_config_file(const std::string& path) {
     if (!complaint.empty()) throw Error(ErrorCode::kBadFile, fmt::format("{}: {}", path, complaint));
     return config;
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kBadFile,
-                fmt::format("{}: is not JSON ({})", path, std::string(error.what()).substr(0, 200)));
+    std::string why = error.what();
+    if (const std::size_t tag = why.find("] "); tag != std::string::npos) why.erase(0, tag + 2);
+    throw Error(ErrorCode::kBadFile, fmt::format("{}: is not JSON ({})", path, why.substr(0, 200)));
   }
 }
 

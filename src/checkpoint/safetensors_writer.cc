@@ -1,5 +1,7 @@
 #include "checkpoint/safetensors_writer.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -29,6 +31,29 @@ void SafetensorsWriter::add_bytes(const std::string& name, DType dtype, std::vec
   entries_[name] = {dtype, std::move(shape), std::string(static_cast<const char*>(data), bytes)};
 }
 
+namespace {
+
+// Where the bytes go until they are whole. What is no regular file (a device, a pipe) is written as it is.
+std::filesystem::path partial_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool special =
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  return special ? path : std::filesystem::path(path.string() + ".partial");
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path) {
+  throw Error(ErrorCode::kIo, fmt::format("{} cannot be written ({})", path.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+void SafetensorsWriter::check_place(const std::filesystem::path& path) {
+  const std::filesystem::path partial = partial_of(path);
+  if (!std::ofstream(partial, std::ios::app)) refuse(path);
+  std::error_code ignored;
+  if (partial != path) std::filesystem::remove(partial, ignored);
+}
+
 void SafetensorsWriter::write(const std::filesystem::path& path) const {
   nlohmann::json header = nlohmann::json::object();
   std::size_t offset = 0;
@@ -40,7 +65,7 @@ void SafetensorsWriter::write(const std::filesystem::path& path) const {
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::filesystem::path partial = path.string() + ".partial";
+  const std::filesystem::path partial = partial_of(path);
   {
     std::ofstream out(partial, std::ios::binary | std::ios::trunc);
     const std::uint64_t length = text.size();
@@ -49,8 +74,9 @@ void SafetensorsWriter::write(const std::filesystem::path& path) const {
     for (const auto& [name, entry] : entries_)
       out.write(entry.bytes.data(), static_cast<std::streamsize>(entry.bytes.size()));
     out.close();
-    if (!out) throw Error(ErrorCode::kIo, fmt::format("{} cannot be written", partial.string()));
+    if (!out) refuse(path);
   }
+  if (partial == path) return;
   std::error_code failed;
   std::filesystem::rename(partial, path, failed);
   if (failed)

@@ -17,6 +17,8 @@ class SafetensorsWriter {
   void add(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values);
   void add(const std::string& name, std::vector<std::int64_t> shape, const std::vector<std::int32_t>& values);
 
+  /// Finds out early whether `path` can be written, before the work that fills the file. Throws Error(kIo).
+  static void check_place(const std::filesystem::path& path);
   /// Writes beside `path` first and renames, so that a file is whole or absent. Throws Error(kIo).
   void write(const std::filesystem::path& path) const;
 
