@@ -80,7 +80,7 @@ class Refused : public Error {
 struct SchedulerOptions {
   std::int64_t max_running = 16;    ///< sequences computed together at most
   std::int64_t max_waiting = 256;   ///< sequences in the queue at most
-  std::int64_t chunk_beside = 256;  ///< prompt tokens of a step while somebody decodes
+  std::int64_t chunk_beside = 128;  ///< prompt tokens of a step while somebody decodes
 };
 
 struct SchedulerStats {

@@ -62,13 +62,12 @@ class WrittenShapes {
   const SafetensorsLite expected_{golden_folder() + "/expected.safetensors"};
 };
 
-// The streams of the last token, by layer.
+// Streams and experts of the last token, by layer.
 class LastStreams final : public Taps {
  public:
   void floats(const char* what, int layer, const TokenBatch& batch, MatrixView<const float> values) override {
-    if (std::string(what) != "stream") return;
     const float* row = values.row(batch.count - 1);
-    streams[layer].assign(row, row + values.cols);
+    rows[{what, layer}].assign(row, row + values.cols);
   }
   void integers(const char*, int, const TokenBatch&, MatrixView<const std::int64_t>) override {}
   void lists(const char*, int, const TokenBatch&, const Selection&) override {}
@@ -77,7 +76,7 @@ class LastStreams final : public Taps {
     chosen[layer].assign(of_last, of_last + routing.top);
   }
 
-  std::map<int, std::vector<float>> streams;
+  std::map<std::pair<std::string, int>, std::vector<float>> rows;
   std::map<int, std::vector<std::int32_t>> chosen;
 };
 
@@ -91,33 +90,33 @@ void check_five_plain_tokens(const WrittenShapes& shapes) {
   EXPECT_TRUE(check.outliers.empty()) << "worst row " << check.worst_clean;
 }
 
-// Behind layer 2 an f32-sized difference flips a quantizer somewhere: there the reference itself is not
-// sharp.
-void check_first_exact_streams(const WrittenShapes& shapes) {
+// Sharp: what enters layers 0 and 1 and what layer 1's Engram makes of it, so every kind of quantized product.
+// Behind layer 1 a value at an e4m3 edge is the rule (the reference itself moves by 2 % under a change of
+// 2^-23, its PROVENANCE), so there the logits as a whole are compared.
+void check_first_exact_streams(const WrittenShapes& shapes, Model& model) {
   constexpr int kChannels = 64;  // stored of each stream
-  const auto model = shapes.open(kExact.settings);
   LastStreams taps;
-  all_logits(*model, golden_case("t5").tokens, {5}, &taps);
-  for (int layer = 0; layer <= 2; ++layer) {
-    const auto stored = [&](const std::string& what) {
-      return shapes.expected().at("t5/exact/last." + what + "." + std::to_string(layer));
-    };
-    const auto want = stored("stream").as<float>(), rms = stored("stream_rms").as<float>();
-    const double noise = static_cast<double>(stored("stream_noise").as<float>()[0]);
-    const std::vector<float>& got = taps.streams[layer];
+  all_logits(model, golden_case("t5").tokens, {5}, &taps);
+  const auto stored = [&](const std::string& what) { return shapes.expected().at("t5/exact/last." + what); };
+  for (const auto& [what, layer] : {std::pair{"stream", 0}, {"stream", 1}, {"engram_out", 1}}) {
+    const std::string of_layer = "." + std::to_string(layer);
+    const auto want = stored(what + of_layer).as<float>();
+    const auto rms = stored(std::string(what) + "_rms" + of_layer).as<float>();
+    const std::vector<float>& got = taps.rows.at({what, layer});
     const std::size_t hidden = got.size() / rms.size();
     for (std::size_t k = 0; k < rms.size(); ++k)
       EXPECT_LE(rms_difference(got.data() + k * hidden, want.data() + k * kChannels, kChannels),
-                std::max(10 * noise, 2e-5 * static_cast<double>(rms[k])))
-          << "layer " << layer << " stream " << k;
-    EXPECT_EQ(taps.chosen[layer], stored("experts").as<std::int32_t>()) << "layer " << layer;
+                2e-6 * static_cast<double>(rms[k]))
+          << what << of_layer << " stream " << k;
   }
+  for (int layer = 0; layer < 2; ++layer)
+    EXPECT_EQ(taps.chosen.at(layer), stored("experts." + std::to_string(layer)).as<std::int32_t>());
 }
 
-void check_fast(const WrittenShapes& shapes) {
-  const auto model = shapes.open({});
-  const std::size_t values = 5 * static_cast<std::size_t>(model->vocab_size());
-  const std::vector<float> got = all_logits(*model, golden_case("t5").tokens, {5});
+// No further from the reference's f32 arithmetic than the released script's bf16 is.
+void check_distance(const WrittenShapes& shapes, Model& model) {
+  const std::size_t values = 5 * static_cast<std::size_t>(model.vocab_size());
+  const std::vector<float> got = all_logits(model, golden_case("t5").tokens, {5});
   const auto exact = shapes.expected().at("t5/exact/logits").as<float>();
   const auto released = shapes.expected().at("t5/released/logits").as<float>();
   EXPECT_LE(rms_difference(got.data(), exact.data(), values),
@@ -143,8 +142,10 @@ TEST(TrueShapes, OfV41GiveTheLogitsOfTheReference) {
     GTEST_SKIP() << "needs 4 GB of free space in " << fs::temp_directory_path();
   const WrittenShapes shapes;
   check_five_plain_tokens(shapes);
-  check_first_exact_streams(shapes);
-  check_fast(shapes);
+  const auto exact = shapes.open(kExact.settings);
+  check_first_exact_streams(shapes, *exact);
+  check_distance(shapes, *exact);
+  check_distance(shapes, *shapes.open({}));
   if (std::getenv("SEEKLINE_LARGE_TESTS") != nullptr) check_long_plain_cases(shapes);
 }
 
