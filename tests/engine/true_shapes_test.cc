@@ -90,9 +90,9 @@ void check_five_plain_tokens(const WrittenShapes& shapes) {
   EXPECT_TRUE(check.outliers.empty()) << "worst row " << check.worst_clean;
 }
 
-// Sharp: what enters layers 0 and 1 and what layer 1's Engram makes of it, so every kind of quantized product.
-// Behind layer 1 a value at an e4m3 edge is the rule (the reference itself moves by 2 % under a change of
-// 2^-23, its PROVENANCE), so there the logits as a whole are compared.
+// Sharp: what enters layers 0 and 1 and what layer 1's Engram makes of it, so every kind of quantized
+// product. Behind layer 1 a value at an e4m3 edge is the rule (the reference itself moves by 2 % under a
+// change of 2^-23, its PROVENANCE), so there the logits as a whole are compared.
 void check_first_exact_streams(const WrittenShapes& shapes, Model& model) {
   constexpr int kChannels = 64;  // stored of each stream
   LastStreams taps;

@@ -71,7 +71,8 @@ std::vector<std::string> wrong_includes(const fs::path& root, int* checked = nul
 // Tests below tests/ that assert nothing, and test files without a test.
 std::vector<std::string> empty_tests(const fs::path& root, int* checked = nullptr) {
   static const std::regex test(R"(\bTEST(?:_F|_P)?\((\w+, \w+)\))");
-  static const std::regex assertion(R"(\b(?:EXPECT|ASSERT)_[A-Z]+|\b(?:check|expect)(?:_\w+)?\(|\bADD_FAILURE)");
+  static const std::regex assertion(
+      R"(\b(?:EXPECT|ASSERT)_[A-Z]+|\b(?:check|expect)(?:_\w+)?\(|\bADD_FAILURE)");
   std::vector<std::string> empty;
   for (const fs::path& path : sources(root / "tests")) {
     if (!path.filename().string().ends_with("_test.cc")) continue;
