@@ -1,4 +1,6 @@
-"""Writes masters in the official V4.1 checkpoint form and reads that form back:  python -m nano.export STATE_FOLDER OUT_FOLDER"""
+"""Writes a model in the official V4.1 checkpoint form and reads that form back:  python -m nano.export STATE_FOLDER OUT_FOLDER [--last]
+
+What is written is the moving average of the masters; with --last, the masters of the last step."""
 import json
 import os
 import shutil
@@ -133,10 +135,11 @@ def write(masters, specs, config, tokenizer_file, folder):
 def main():
     from .train import HERE, read_config
     state, folder = sys.argv[1:3]
+    part = 'masters' if '--last' in sys.argv[3:] else 'average'
     config, tok_file = read_config(), os.path.join(HERE, 'tokenizer.json')
     specs = wt.specs(config, Layout(config['text_config'], Tokenizer.from_file(tok_file)).compressed)
     z = torch.load(os.path.join(state, 'checkpoint.pt'))
-    write(z['masters'], specs, config, tok_file, folder)
+    write(z[part], specs, config, tok_file, folder)
     print(z['state'], os.path.getsize(os.path.join(folder, 'model.safetensors')), 'bytes')
 
 

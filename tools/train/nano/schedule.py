@@ -1,4 +1,5 @@
-"""The recipe: stages in order. A stage ends when look-up has recovered (hit >= `until`) and its least tokens are spent."""
+"""The recipe: stages in order. A stage ends when look-up has recovered (hit >= `until`) and its least tokens are spent, or at
+last when `most` are: every model has then seen top-k, pool and quantizers after 17 million tokens, however slowly it learns."""
 from dataclasses import dataclass, field
 
 from .model import Options
@@ -10,6 +11,7 @@ class Stage:
     lengths: tuple                  # tokens a document, drawn per batch
     until: float                    # share of answer tokens hit (moving average) that ends the stage
     least: float                    # million tokens the stage takes at least
+    most: float                     # and at most
     pairs: float = 0.0              # share of pair documents
     stories: float = 0.05           # share of documents without facts
     facts: int = 60
@@ -32,14 +34,14 @@ ROWS = Options(index_loss=True, select=True, main_rows=True, window_rows=True, i
 DEPLOYED = Options(index_loss=True, select=True, main_rows=True, window_rows=True, index_rows=True, weights=True, acts=True, sinkhorn=20)
 
 STAGES = [
-    Stage('short', (128,), 0.60, 0.3, pairs=0.5, facts=8, guide=0.5, options=DENSE),
-    Stage('first', (256,), 0.85, 0.5, pairs=0.25, guide=0.2, options=DENSE),
-    Stage('alone', (256,), 0.92, 0.5, pairs=0.1, index_lr=3.0, options=DENSE),
-    Stage('select', (256, 512), 0.93, 1.0, pairs=0.05, index_lr=3.0, lost=0.3, options=SELECT),
-    Stage('1k', (256, 512, 1024, 1024), 0.93, 2.0, text_weight=0.5, lost=0.3, options=SELECT),
-    Stage('2k', (512, 1024, 2048, 2048), 0.93, 8.0, text_weight=0.7, lost=0.3, options=SELECT),
-    Stage('rows', (512, 1024, 2048, 2048), 0.94, 8.0, text_weight=0.7, lost=0.3, options=ROWS),
-    Stage('deployed', (512, 1024, 2048, 2048), 2.0, 1e9, text_weight=1.0, lost=0.3, options=DEPLOYED),
+    Stage('short', (128,), 0.60, 0.3, 1.0, pairs=0.5, facts=8, guide=0.5, options=DENSE),
+    Stage('first', (256,), 0.80, 0.5, 3.0, pairs=0.25, guide=0.2, options=DENSE),
+    Stage('alone', (256,), 0.85, 0.3, 2.0, pairs=0.1, index_lr=3.0, options=DENSE),
+    Stage('select', (256, 512), 0.85, 0.5, 2.5, pairs=0.05, index_lr=3.0, lost=0.3, options=SELECT),
+    Stage('1k', (256, 512, 1024, 1024), 0.88, 1.0, 3.0, text_weight=0.5, lost=0.3, options=SELECT),
+    Stage('rows', (512, 1024, 1024), 0.88, 0.5, 1.5, text_weight=0.7, lost=0.3, options=ROWS),
+    Stage('deployed', (512, 1024, 1024), 0.90, 1.0, 4.0, text_weight=0.7, lost=0.3, options=DEPLOYED),
+    Stage('long', (512, 1024, 2048, 2048), 2.0, 0.0, 1e9, text_weight=1.0, lost=0.3, options=DEPLOYED),
 ]
 
 
@@ -47,3 +49,8 @@ def decay(tokens, budget):
     """Constant, then linear to 3 % over the last tenth of the budget."""
     left = 1 - tokens / budget
     return 1.0 if left > 0.1 else 0.03 + 0.97 * left / 0.1
+
+
+def ended(stage, hit, tokens):
+    """Whether a stage is over: moving hit rate, tokens spent in it."""
+    return tokens >= stage.most * 1e6 or (hit >= stage.until and tokens >= stage.least * 1e6)

@@ -20,6 +20,8 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKENS = 4096                       # of a step
 LR, WARM, REWARM = 0.003, 50, 10    # AdamW; steps of warm-up at the start and after a resume
 SAVE_SECONDS = 180
+AVERAGED = 4                        # every so many steps the masters enter their moving average ..
+SHARE = 0.01                        # .. by this share: about 1.6 million tokens
 
 
 def read_config(path=os.path.join(HERE, 'config.json')):
@@ -80,6 +82,7 @@ class Run:
         self.optimizer = Optimizer(self.masters, s.specs)
         command = [sys.executable, '-m', 'nano.train', folder, '--step-tokens', str(tokens), *([] if compiled else ['--eager'])]
         self.halves = Halves(s.half, s.memory, s.theirs, command)
+        self.average, self.averaged = {k: v.clone() for k, v in self.masters.items()}, 0
         self.state = dict(step=0, tokens=0, stage=0, stage_tokens=0, hit=0.0, seconds=0.0)
         self.path = os.path.join(folder, 'checkpoint.pt')
         if os.path.exists(self.path):
@@ -92,10 +95,12 @@ class Run:
                 self.masters[k].copy_(v)
         self.optimizer.adam.load_state_dict(z['adam'])
         self.state = z['state']
+        self.averaged = z.get('averaged', 0)
+        self.average = z['average'] if self.averaged else {k: v.clone() for k, v in self.masters.items()}
 
     def save(self):
         tmp = self.path + '.tmp'
-        torch.save(dict(masters=self.masters, adam=self.optimizer.adam.state_dict(), state=self.state), tmp)
+        torch.save(dict(masters=self.masters, average=self.average, averaged=self.averaged, adam=self.optimizer.adam.state_dict(), state=self.state), tmp)
         os.replace(tmp, self.path)
 
     def step(self, stage, lr):
@@ -103,7 +108,15 @@ class Run:
         grads, figures, loads = self.halves.gradient(self.state['step'], stage)
         figures['grad'] = self.optimizer.step(grads, lr * stage.lr, stage.index_lr)
         self.balance(loads, lr)
+        if self.state['step'] % AVERAGED == 0:
+            self.take_average()
         return figures
+
+    @torch.no_grad()
+    def take_average(self):
+        """The moving average is what is exported: at a constant rate it is a better model than any of its steps."""
+        self.averaged += 1
+        torch._foreach_lerp_(list(self.average.values()), [self.masters[k] for k in self.average], max(SHARE, 1 / (self.averaged + 1)))
 
     def balance(self, loads, lr):
         """The router's bias moves against overload; nothing else balances the experts."""
@@ -133,7 +146,7 @@ class Run:
                            rate=round(20 * self.tokens / (time.time() - since)), minutes=round(s['seconds'] / 60, 1))
                 print(json.dumps(out), file=log, flush=True)
                 seen, since = [], time.time()
-            if s['hit'] >= stage.until and s['stage_tokens'] >= stage.least * 1e6:
+            if schedule.ended(stage, s['hit'], s['stage_tokens']):
                 s.update(stage=s['stage'] + 1, stage_tokens=0)
                 print(json.dumps(dict(next=schedule.STAGES[s['stage']].name, step=s['step'])), file=log, flush=True)
                 self.save()

@@ -29,7 +29,7 @@ class ResumeTest(unittest.TestCase):
                 run.state['step'] += 1
             if save:
                 run.save()
-            return {k: v.clone() for k, v in run.masters.items()}, figures
+            return {k: v.clone() for k, v in [*run.masters.items(), *((f'average of {k}', v) for k, v in run.average.items())]}, figures
         finally:
             run.halves.close()
 
@@ -54,6 +54,34 @@ class ResumeTest(unittest.TestCase):
         for name in ('embed', 'layers.0.attn.wq_a', 'layers.4.attn.compressor.wkv'):
             want = (alone[name].float() + other[name].float()) / 2
             self.assertTrue(torch.equal(both[name], want), name)
+
+    def test_the_average_lags_behind_the_masters(self):
+        run = Run(self.folder, compiled=False, tokens=TOKENS)
+        try:
+            start = run.masters['head'].clone()
+            run.masters['head'] += 1.0
+            run.take_average()
+            self.assertTrue(torch.allclose(run.average['head'], start + 0.5))       # the second of two
+            run.averaged = 1000
+            run.take_average()
+            self.assertTrue(torch.allclose(run.average['head'], start + 0.5 + 0.005))
+        finally:
+            run.halves.close()
+
+
+class ScheduleTest(unittest.TestCase):
+    def test_a_stage_ends_by_its_hit_rate_but_not_before_its_least_and_not_after_its_most(self):
+        stage = schedule.STAGES[1]
+        self.assertFalse(schedule.ended(stage, 1.0, stage.least * 1e6 - 1))
+        self.assertTrue(schedule.ended(stage, stage.until, stage.least * 1e6))
+        self.assertFalse(schedule.ended(stage, stage.until - 0.01, stage.most * 1e6 - 1))
+        self.assertTrue(schedule.ended(stage, 0.0, stage.most * 1e6))
+
+    def test_every_model_reaches_the_deployed_form_within_20_million_tokens(self):
+        first = next(i for i, s in enumerate(schedule.STAGES) if s.options == schedule.DEPLOYED)
+        self.assertLess(sum(s.most for s in schedule.STAGES[:first]), 20)
+        self.assertTrue(all(s.options == schedule.DEPLOYED for s in schedule.STAGES[first:]))
+        self.assertGreater(schedule.STAGES[-1].most, 1000)
 
 
 if __name__ == '__main__':
