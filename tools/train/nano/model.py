@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from . import attention as at, engram as en, indexer as ix, moe, quantize as q, rope, streams as st
+from . import attention as at, engram as en, gathered, indexer as ix, moe, quantize as q, rope, streams as st
 from .auxiliary import Auxiliary
 
 
@@ -224,7 +224,10 @@ class Forward:
     def attend_picked(self, qh, win, store, mask, sink, B, T):
         S, d = store.rows.shape[1:]
         valid = store.picked >= 0
-        flat = (store.picked.clamp_min(0) + torch.arange(B)[:, None, None] * S).flatten()
+        flat = store.picked.clamp_min(0) + torch.arange(B)[:, None, None] * S
+        if qh.dtype == torch.bfloat16:
+            return gathered.Attend.apply(qh, win, store.rows.reshape(B * S, d), torch.where(valid, flat, -1).flatten(0, 1), sink, T, self.c['sliding_window'])
+        flat = flat.flatten()
         entries = at.GatherRows.apply(store.rows.reshape(B * S, d), flat).view(B * T, -1, d)
         return self.parts['attend_selected'](qh, win, entries, valid.flatten(0, 1), mask, sink)
 
