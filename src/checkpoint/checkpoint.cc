@@ -187,6 +187,12 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 
 std::string Checkpoint::file_name(const Tensor& tensor) const { return impl_->file_name(tensor); }
 
-void Checkpoint::will_need(const std::uint8_t* data, std::int64_t bytes) const { map_will_need(data, bytes); }
+void Checkpoint::expect_use(std::span<const WeightView> by_rows) const {
+  for (const MappedFile& file : impl_->mappings) map_huge_pages(file.data(), file.bytes());
+  for (const WeightView& w : by_rows) {
+    map_random_access(w.data, w.rows * w.row_bytes());
+    map_random_access(w.scales, w.scale_bytes());
+  }
+}
 
 }  // namespace seekline

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
+#include "formats/weight_view.h"
 
 namespace seekline {
 
@@ -51,8 +53,10 @@ class Checkpoint {
   /// "model-00003-of-00048.safetensors", for messages.
   std::string file_name(const Tensor& tensor) const;
 
-  /// Asks the kernel to read [data, data + bytes) ahead; returns at once.
-  void will_need(const std::uint8_t* data, std::int64_t bytes) const;
+  /// How tensors are read from here on: those in `by_rows` a row here and there, the others whole. To be
+  /// called once everything small has been read: with huge pages a byte costs a read of 2 MB from a cold
+  /// disk.
+  void expect_use(std::span<const WeightView> by_rows) const;
 
  private:
   struct Impl;

@@ -165,7 +165,17 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void map_will_need(const std::uint8_t* data, std::int64_t bytes) { advise(data, bytes, MADV_WILLNEED); }
-void map_random_access(const std::uint8_t* data, std::int64_t bytes) { advise(data, bytes, MADV_RANDOM); }
+void map_huge_pages(const std::uint8_t* data, std::int64_t bytes) {
+  constexpr std::uintptr_t kHuge = std::uintptr_t{2} << 20;
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t begin = (at + kHuge - 1) / kHuge * kHuge;
+  const std::uintptr_t end = (at + static_cast<std::uintptr_t>(bytes)) / kHuge * kHuge;
+  if (begin < end) advise(data + (begin - at), static_cast<std::int64_t>(end - begin), MADV_HUGEPAGE);
+}
+void map_random_access(const std::uint8_t* data, std::int64_t bytes) {
+  advise(data, bytes, MADV_NOHUGEPAGE);
+  advise(data, bytes, MADV_RANDOM);
+}
 void map_dont_need(const std::uint8_t* data, std::int64_t bytes) { advise(data, bytes, MADV_DONTNEED); }
 
 }  // namespace seekline

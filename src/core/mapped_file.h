@@ -34,6 +34,9 @@ class MappedFile {
 
 /// Asks the kernel to read [data, data + bytes) of some mapping ahead; returns at once.
 void map_will_need(const std::uint8_t* data, std::int64_t bytes);
+/// Tells the kernel that the range is read whole, again and again: huge pages where it has them for files
+/// (a read over 4 KB pages is half as fast on virtual machines). Whole huge pages within the range only.
+void map_huge_pages(const std::uint8_t* data, std::int64_t bytes);
 /// Tells the kernel that reads within the range come in no order, so that reading ahead is wasted.
 void map_random_access(const std::uint8_t* data, std::int64_t bytes);
 /// Lets go of the pages of the range; the next read fetches them from the file again.

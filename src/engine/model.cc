@@ -65,6 +65,7 @@ std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const Mo
   model->end_tokens_ = end_tokens_of(*model->network_, folder);
   check_options(options, model->network_->max_context());
   if (options.context == 0) model->options_.context = model->network_->max_context();
+  model->checkpoint_->expect_use(model->network_->tables());
   model->pages_ = std::make_unique<PagePool>(model->network_->plan(), options.cache_limit_bytes);
   model->executor_ = std::make_unique<Executor>(*model->network_, options.settings, options.threads);
   return model;

@@ -12,10 +12,10 @@ namespace seekline::avx512bf16 {
 namespace {
 
 constexpr int kRows = 4;  // rows of one micro-kernel
-constexpr std::int64_t kTokens =
-    48;  // tokens whose sums wait in scratch while their x stays in the second cache
-constexpr std::int64_t kDepth =
-    32;  // vectors of each row in one pass: 2 KB a row, so that 4 rows + x stay in L1
+// Tokens whose sums wait in scratch while their x stays in the second cache.
+constexpr std::int64_t kTokens = 48;
+// Vectors of each row in one pass: 4 KB a row, so that 4 rows and the x of a call stay in the first cache.
+constexpr std::int64_t kDepth = 64;
 constexpr std::int64_t kTileBytes = 256 << 10;
 
 enum class Mode { kRunning, kChained, kChainedScaled };

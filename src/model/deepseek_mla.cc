@@ -39,6 +39,7 @@ class DeepseekMla final : public Network {
         router_(mla_router(config_)),
         rope_(mla_rope(config_)) {
     plan_ = std::move(plan.plan);
+    tables_.push_back(weights_.embed);
     unused_ = std::move(unused);
     set_order(settings);
   }

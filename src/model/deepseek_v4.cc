@@ -32,6 +32,7 @@ class DeepseekV4 final : public Network {
   DeepseekV4(V4Config config, V4Weights weights, V4Plan plan, std::vector<WeightSet::Unused> unused)
       : config_(std::move(config)), weights_(std::move(weights)), stores_(std::move(plan.layers)) {
     plan_ = std::move(plan.plan);
+    tables_.push_back(weights_.embed);
     unused_ = std::move(unused);
     set_shapes();
   }

@@ -41,6 +41,9 @@ class DeepseekV41 final : public Network {
         vocabulary_(std::move(vocabulary)),
         layout_(std::move(layout)) {
     plan_ = std::move(plan.plan);
+    tables_.push_back(weights_.embed);
+    for (const V41LayerWeights& layer : weights_.layers)
+      if (!layer.engram.table.empty()) tables_.push_back(layer.engram.table);
     unused_ = std::move(unused);
     set_shapes();
   }

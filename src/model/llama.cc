@@ -16,6 +16,7 @@ class Llama final : public Network {
   Llama(LlamaConfig config, LlamaWeights weights, CachePlan plan, std::vector<WeightSet::Unused> unused)
       : config_(std::move(config)), weights_(std::move(weights)) {
     plan_ = std::move(plan);
+    if (!config_.tie_word_embeddings) tables_.push_back(weights_.embed);
     unused_ = std::move(unused);
     eps_ = static_cast<float>(config_.rms_norm_eps);
     rope_ = Rope(static_cast<int>(config_.head_dim), config_.rope_theta, config_.rope_scaling,

@@ -42,6 +42,8 @@ class Network {
   virtual std::vector<std::string> notes() const { return {}; }
 
   const CachePlan& plan() const { return plan_; }
+  /// Matrices of which a step reads a few rows: embeddings (unless they are the head), Engram tables.
+  const std::vector<WeightView>& tables() const { return tables_; }
   const std::vector<WeightSet::Unused>& unused() const { return unused_; }
 
   /// Computes all runs together. Caches have room (SequenceCache::reserve) and are advanced by the caller
@@ -52,6 +54,7 @@ class Network {
 
  protected:
   CachePlan plan_;
+  std::vector<WeightView> tables_;
   std::vector<WeightSet::Unused> unused_;
 };
 

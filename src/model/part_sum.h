@@ -1,6 +1,7 @@
 // Adds up the weights of one part of a model.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -42,7 +43,7 @@ class PartSum {
     vector(hc.scale, 4);
   }
   WeightPart done() {
-    part_.bytes_per_token = static_cast<std::int64_t>(per_token_ + 0.5);
+    part_.bytes_per_token = std::llround(per_token_);
     return part_;
   }
 

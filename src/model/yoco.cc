@@ -21,6 +21,7 @@ class Yoco final : public Network {
   Yoco(YocoConfig config, YocoWeights weights, CachePlan plan, std::vector<WeightSet::Unused> unused)
       : config_(std::move(config)), weights_(std::move(weights)), dense_(config_.dense) {
     plan_ = std::move(plan);
+    if (!config_.dense.tie_word_embeddings) tables_.push_back(weights_.embed);
     unused_ = std::move(unused);
     eps_ = static_cast<float>(dense_.rms_norm_eps);
     rope_ = Rope(static_cast<int>(dense_.head_dim), dense_.rope_theta, dense_.rope_scaling,

@@ -1,5 +1,6 @@
-// Attention of each query over its window, the rows selected for it and a sink, one joined softmax; forward and backward.
-// gathered.py compiles this for HEADS and CHANNELS of the model and MOST rows a query may see, and calls it. Rows are keys and values at once; queries come scaled.
+// Attention of each query over its window, the rows selected for it and a sink, one joined softmax; forward
+// and backward. gathered.py compiles this for HEADS and CHANNELS of the model and MOST rows a query may see,
+// and calls it. Rows are keys and values at once; queries come scaled.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -41,7 +42,8 @@ struct Sight {
   std::int64_t index[MOST];
   bool selected[MOST];
 
-  void look(std::int64_t query, std::int64_t tokens, int window, int k, const Bf16* rows, const Bf16* entries, const std::int64_t* picked) {
+  void look(std::int64_t query, std::int64_t tokens, int window, int k, const Bf16* rows, const Bf16* entries,
+            const std::int64_t* picked) {
     count = 0;
     const std::int64_t t = query % tokens, first = query - (t < window - 1 ? t : window - 1);
     for (std::int64_t i = first; i <= query; ++i) put(rows, i, false);
@@ -59,10 +61,11 @@ struct Sight {
 
 extern "C" {
 
-// q, out [n, HEADS, CHANNELS], rows [n, CHANNELS], entries [.., CHANNELS] bf16; picked [n, k] rows of `entries`, -1: none; sink [HEADS];
-// p [n, HEADS, window + k]: probabilities in the order of the sight, for backward(). Sequences of `tokens` tokens; window + k <= MOST.
-void forward(std::int64_t n, std::int64_t tokens, int window, int k, const Bf16* q, const Bf16* rows, const Bf16* entries,
-             const std::int64_t* picked, const float* sink, Bf16* out, float* p) {
+// q, out [n, HEADS, CHANNELS], rows [n, CHANNELS], entries [.., CHANNELS] bf16; picked [n, k] rows of
+// `entries`, -1: none; sink [HEADS]; p [n, HEADS, window + k]: probabilities in the order of the sight, for
+// backward(). Sequences of `tokens` tokens; window + k <= MOST.
+void forward(std::int64_t n, std::int64_t tokens, int window, int k, const Bf16* q, const Bf16* rows,
+             const Bf16* entries, const std::int64_t* picked, const float* sink, Bf16* out, float* p) {
   Sight sight;
   Row query[HEADS], row, sum[HEADS];
   for (std::int64_t i = 0; i < n; ++i) {
@@ -90,8 +93,9 @@ void forward(std::int64_t n, std::int64_t tokens, int window, int k, const Bf16*
 }
 
 // grad: of out. Writes the gradient of q (bf16) and adds those of rows, entries and sink (f32).
-void backward(std::int64_t n, std::int64_t tokens, int window, int k, const Bf16* q, const Bf16* rows, const Bf16* entries,
-              const std::int64_t* picked, const float* p, const Bf16* grad, Bf16* grad_q, float* grad_rows, float* grad_entries, float* grad_sink) {
+void backward(std::int64_t n, std::int64_t tokens, int window, int k, const Bf16* q, const Bf16* rows,
+              const Bf16* entries, const std::int64_t* picked, const float* p, const Bf16* grad, Bf16* grad_q,
+              float* grad_rows, float* grad_entries, float* grad_sink) {
   Sight sight;
   Row query[HEADS], g[HEADS], row, of_query[HEADS];
   float change[HEADS][MOST];  // of the probabilities, then of the scores
