@@ -44,6 +44,10 @@ struct TokenBatch {
   const std::int32_t* run_of = nullptr;
 
   const FlatRun& run(std::int64_t row) const { return runs[static_cast<std::size_t>(run_of[row])]; }
+  /// `rows` rows from `first` on. Their runs are the whole ones: FlatRun::begin counts in this batch.
+  TokenBatch part(std::int64_t first, std::int64_t rows) const {
+    return {runs, rows, position + first, run_of + first};
+  }
 };
 
 /// Views of all tokens, and of those that the decoder part runs on. They live in the arena scope of the

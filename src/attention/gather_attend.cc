@@ -66,6 +66,7 @@ class GatherTask {
   void attend_segment(Worker& w, const RowSegment& segment, int first_head, int heads) const {
     for (int first = 0; first < segment.count; first += kTileRows) {
       const int rows = std::min(kTileRows, segment.count - first);
+      fetch(segment, first + rows, std::min(kTileRows, segment.count - first - rows));
       std::fill(w.valid, w.valid + heads, rows);
       const int group = shape_.heads / shape_.kv_heads;
       for (int done = 0; done < heads;) {  // heads that share a KV head share its tile
@@ -74,6 +75,15 @@ class GatherTask {
         attend_tile(w, segment, first, rows, kv_head, done, together);
         done += together;
       }
+    }
+  }
+
+  // Rows lie anywhere: those of the next tile are on their way while this one is worked on.
+  static void fetch(const RowSegment& segment, int first, int rows) {
+    const std::int64_t bytes = segment.format->data_bytes();
+    for (int i = first; i < first + rows; ++i) {
+      for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(segment.rows[i].data + at, 0, 2);
+      __builtin_prefetch(segment.rows[i].scale, 0, 2);
     }
   }
 

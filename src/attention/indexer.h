@@ -17,6 +17,8 @@ struct Selection {
 
   const std::int32_t* list(std::int64_t row) const { return items + row * capacity; }
   bool empty() const { return items == nullptr; }
+  /// The lists from `row` on.
+  Selection from(std::int64_t row) const { return {items + row * capacity, counts + row, capacity}; }
 };
 
 /// An empty selection for `tokens` tokens, in the arena.

@@ -43,6 +43,7 @@ struct RopeAngles {
 
   const float* cos_row(std::int64_t row) const { return cos + row * pairs; }
   const float* sin_row(std::int64_t row) const { return sin + row * pairs; }
+  RopeAngles from(std::int64_t row) const { return {cos + row * pairs, sin + row * pairs, pairs}; }
 };
 
 RopeAngles rope_angles(Compute& compute, const Rope& rope, const std::int64_t* positions, std::int64_t count);

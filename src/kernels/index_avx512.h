@@ -44,6 +44,9 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
   const __m512i table =
       _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
   for (int group = 0; group < kKeys; group += 16) {
+    for (int r = 0; r < 16; ++r)  // the keys after these 64
+      for (int line = 0; line < dwords; line += 16)
+        _mm_prefetch(args.data + ((first + kKeys + group + r) * dwords + line) * 4, _MM_HINT_T0);
     for (int chunk = 0; chunk < dwords; chunk += 16) {
       const __mmask16 m = simd::first16(dwords - chunk);
       __m512i block[16];

@@ -1,6 +1,7 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
+#include <new>
 
 #include "core/check.h"
 
@@ -9,8 +10,12 @@ namespace {
 
 // Output rows a worker takes at least; a multiple of every micro-kernel's row block.
 constexpr std::int64_t kRowGrain = 16;
+// The same for products of a few rows, such as those that mix streams: threads should get as many each.
+constexpr std::int64_t kFineGrain = 4, kFewRows = 64;
 // Of the next weights, fetched while the last rows of a product are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
+
+std::int64_t grain_of(const WeightView& w) { return w.rows <= kFewRows ? kFineGrain : kRowGrain; }
 
 // Products with few output rows and many tokens (routers, stream mixing) are cut by tokens instead. Never
 // those that accumulate: several of them may add to one row, and must do so on one worker.
@@ -59,7 +64,7 @@ void run_products(Compute& compute, std::span<const Product> products) {
       if (split_by_tokens(p, workers)) {
         tokens = static_split(p.x.count, 1, worker, workers);
       } else {
-        rows = static_split(p.w.rows, kRowGrain, worker, workers);
+        rows = static_split(p.w.rows, grain_of(p.w), worker, workers);
       }
       if (tokens.size() <= 0 || rows.size() <= 0) continue;
       m.row_begin = rows.begin;
@@ -70,7 +75,8 @@ void run_products(Compute& compute, std::span<const Product> products) {
       // The weights that this worker streams next are on their way while it finishes these.
       if (&p != &products.back()) {
         const WeightView& next = (&p + 1)->w;
-        m.prefetch = next.data + static_split(next.rows, kRowGrain, worker, workers).begin * next.row_bytes();
+        m.prefetch =
+            next.data + static_split(next.rows, grain_of(next), worker, workers).begin * next.row_bytes();
         m.prefetch_bytes = std::min(kPrefetchBytes, next.rows * next.row_bytes() / workers);
       }
       compute.kernels.matmul(m);
@@ -86,10 +92,21 @@ float* const* row_pointers(Compute& compute, MatrixView<float> y) {
 
 void linear(Compute& compute, const WeightView& w, BlockQuantizer quantizer, MatrixView<const float> x,
             MatrixView<float> y, Arithmetic arithmetic) {
-  SEEKLINE_CHECK(x.rows == y.rows && y.cols == w.rows, "shapes of a linear layer");
+  const Linear layer{w, y};
+  linears(compute, {&layer, 1}, quantizer, x, arithmetic);
+}
+
+void linears(Compute& compute, std::span<const Linear> layers, BlockQuantizer quantizer,
+             MatrixView<const float> x, Arithmetic arithmetic) {
   Arena::Scope scope(compute.arena);
-  const Product product{w, prepare_rows(compute, w.kind, arithmetic, quantizer, x), row_pointers(compute, y)};
-  run_products(compute, {&product, 1});
+  const PreparedRows rows = prepare_rows(compute, layers.front().w.kind, arithmetic, quantizer, x);
+  Product* products = compute.arena.array<Product>(static_cast<std::int64_t>(layers.size()));
+  std::size_t count = 0;
+  for (const Linear& layer : layers) {
+    SEEKLINE_CHECK(x.rows == layer.y.rows && layer.y.cols == layer.w.rows, "shapes of a linear layer");
+    new (products + count++) Product{layer.w, rows, row_pointers(compute, layer.y)};
+  }
+  run_products(compute, {products, count});
 }
 
 }  // namespace seekline

@@ -45,6 +45,14 @@ float* const* row_pointers(Compute& compute, MatrixView<float> y);
 void linear(Compute& compute, const WeightView& w, BlockQuantizer quantizer, MatrixView<const float> x,
             MatrixView<float> y, Arithmetic arithmetic);
 
+/// The same with weights of one kind that take the same input, in one stage.
+struct Linear {
+  WeightView w;
+  MatrixView<float> y;
+};
+void linears(Compute& compute, std::span<const Linear> layers, BlockQuantizer quantizer,
+             MatrixView<const float> x, Arithmetic arithmetic);
+
 /// Calls `task(row)` for every row, spread over the threads.
 template <typename Task>
 void for_rows(Compute& compute, std::int64_t rows, Task&& task) {

@@ -17,6 +17,9 @@ namespace seekline::linear_f32 {
 inline constexpr int kRows = 4;  ///< rows streamed or multiplied together
 inline constexpr std::int64_t kTileRows = 8;
 
+/// Bytes between a line that is read and the line of its row that is fetched with it.
+inline constexpr std::int64_t kAhead = 1024, kLongRow = 8 * kAhead;
+
 /// Where one weight row lies.
 struct Row {
   const std::uint8_t* data;
@@ -122,7 +125,10 @@ void few(const Matmul& m) {
     const std::int64_t rows = m.row_end - o < kRows ? m.row_end - o : kRows;
     Row row[kRows];
     for (std::int64_t r = 0; r < kRows; ++r) row[r] = row_at(m.w, o + (r < rows ? r : rows - 1));
-    const std::uint8_t* ahead = row[0].data + kRows * row_bytes(m.w);
+    // Long rows are fetched a little ahead, each for itself; of short ones the next group, as one stream.
+    const std::int64_t bytes = row_bytes(m.w);
+    const bool rows_are_long = bytes >= kLongRow;
+    const std::uint8_t* ahead = row[0].data + kRows * bytes;
     if (o + kRows >= m.row_end) ahead = m.prefetch ? m.prefetch : row[0].data;
     typename V::F sum[T][kRows];
 #pragma GCC unroll 4
@@ -139,7 +145,8 @@ void few(const Matmul& m) {
         for (int t = 0; t < T; ++t)
           sum[t][r] =
               add_step<V, D>(sum[t][r], reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights, v, scale);
-        _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+        const std::uint8_t* fetched = rows_are_long ? row[r].data + s * D::kBytes + kAhead : ahead;
+        _mm_prefetch(reinterpret_cast<const char*>(fetched), _MM_HINT_T0);
         ahead += D::kBytes;
       }
     }

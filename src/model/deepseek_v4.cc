@@ -183,30 +183,18 @@ void DeepseekV4::attention(Compute& compute, int layer, Flow& flow, MatrixView<c
   const V4LayerWeights& w = weights(layer);
   LatentAttentionShape shape = attention_;
   shape.quantizer = quantizer(compute);
-  const std::int64_t tokens = flow.batch.count;
   Arena::Scope scope(compute.arena);
-  MatrixView<float> qr = compute.arena.matrix(tokens, config_.q_lora_rank);
-  linear(compute, w.wq_a, shape.quantizer, x, qr, compute.settings.arithmetic);
-  for_rows(compute, tokens, [&](std::int64_t r) {
-    compute.kernels.rms_norm(qr.row(r), w.q_norm.data(), qr.cols, shape.norm_eps, qr.row(r));
-  });
-  if (config_.is_csa(layer)) select(compute, layer, flow, x, qr);
-  MatrixView<float> q = compute.arena.matrix(tokens, std::int64_t{shape.heads} * shape.head_dim);
-  linear(compute, w.wq_b, shape.quantizer, qr, q, compute.settings.arithmetic);
-  for_rows(compute, tokens, [&](std::int64_t r) {
-    for (float* head = q.row(r); head < q.row(r) + q.cols; head += shape.head_dim)
-      compute.kernels.rms_norm(head, nullptr, shape.head_dim, kQueryNormEps, head);
-  });
-  rotate_tails(compute, q, shape.heads, shape.head_dim, rope(flow, layer));
+  const LatentAttentionWeights latent{
+      w.wq_a, w.wq_b, w.wkv, w.wo_a, w.wo_b, w.q_norm, w.kv_norm, w.attn_sink.data(), kQueryNormEps};
   const StepRing window(compute, flow.batch, store(stores(layer).window));
-  write_window_rows(compute, shape, w.wkv, w.kv_norm, rope(flow, layer), x, window);
+  const RopeAngles& angles = rope(flow, layer);
+  const MatrixView<float> qr = low_queries_and_window_rows(compute, shape, latent, angles, x, window);
+  if (config_.is_csa(layer)) select(compute, layer, flow, x, qr);
   SelectedRows selected;
   if (compresses(layer)) selected.store = &store(stores(layer).main);
   if (config_.is_csa(layer)) selected.selection = &flow.selection;
-  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer), q,
-                flow.taps);
+  latent_attention(compute, shape, latent, flow.batch, layer, selected, window, angles, qr, y, flow.taps);
   window.commit();
-  grouped_output(compute, shape, w.wo_a, w.wo_b, q, y);
 }
 
 void DeepseekV4::select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,

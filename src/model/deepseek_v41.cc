@@ -249,29 +249,21 @@ void DeepseekV41::attention(Compute& compute, int layer, Flow& flow, MatrixView<
   const V41LayerWeights& w = weights(layer);
   LatentAttentionShape shape = attention_;
   shape.quantizer = quantizer(compute);
-  const std::int64_t tokens = flow.batch.count;
   const PartScope part(compute.profile, StepPart::kAttention);
   Arena::Scope scope(compute.arena);
-  MatrixView<float> qr = compute.arena.matrix(tokens, config_.q_lora_rank);
-  linear(compute, w.wq_a, shape.quantizer, x, qr, compute.settings.arithmetic);
-  for_rows(compute, tokens, [&](std::int64_t r) {
-    compute.kernels.rms_norm(qr.row(r), w.q_norm.data(), qr.cols, shape.norm_eps, qr.row(r));
-  });
-  if (config_.is_index_source(layer)) select(compute, layer, flow, x, qr);
-  MatrixView<float> q = compute.arena.matrix(tokens, std::int64_t{shape.heads} * shape.head_dim);
-  linear(compute, w.wq_b, shape.quantizer, qr, q, compute.settings.arithmetic);
-  rotate_tails(compute, q, shape.heads, shape.head_dim, rope(flow, layer));
+  const LatentAttentionWeights latent{w.wq_a, w.wq_b,   w.wkv,     w.wo_a,
+                                      w.wo_b, w.q_norm, w.kv_norm, w.attn_sink.data()};
   const StepRing window(compute, flow.batch, store(stores_[static_cast<std::size_t>(layer)].window));
-  write_window_rows(compute, shape, w.wkv, w.kv_norm, rope(flow, layer), x, window);
+  const RopeAngles& angles = rope(flow, layer);
+  const MatrixView<float> qr = low_queries_and_window_rows(compute, shape, latent, angles, x, window);
+  if (config_.is_index_source(layer)) select(compute, layer, flow, x, qr);
   SelectedRows selected;
   if (const auto& main = plan_.layers[static_cast<std::size_t>(layer)].main) {
     selected.store = &store(*main);
     selected.selection = &flow.selection;
   }
-  attend_latent(compute, shape, flow.batch, layer, selected, window, w.attn_sink.data(), rope(flow, layer), q,
-                flow.taps);
+  latent_attention(compute, shape, latent, flow.batch, layer, selected, window, angles, qr, y, flow.taps);
   window.commit();
-  grouped_output(compute, shape, w.wo_a, w.wo_b, q, y);
 }
 
 void DeepseekV41::select(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,

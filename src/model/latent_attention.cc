@@ -27,19 +27,23 @@ void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, c
   });
 }
 
-void write_window_rows(Compute& compute, const LatentAttentionShape& shape, const WeightView& wkv,
-                       const std::vector<float>& kv_norm, const RopeAngles& angles, MatrixView<const float> x,
-                       const StepRing& ring) {
+MatrixView<float> low_queries_and_window_rows(Compute& compute, const LatentAttentionShape& shape,
+                                              const LatentAttentionWeights& w, const RopeAngles& angles,
+                                              MatrixView<const float> x, const StepRing& ring) {
   const PartScope part(compute.profile, StepPart::kAttention);
+  MatrixView<float> qr = compute.arena.matrix(x.rows, w.wq_a.rows);
   Arena::Scope scope(compute.arena);
   MatrixView<float> kv = compute.arena.matrix(x.rows, shape.head_dim);
-  linear(compute, wkv, shape.quantizer, x, kv, compute.settings.arithmetic);
+  const Linear both[] = {{w.wq_a, qr}, {w.wkv, kv}};
+  linears(compute, both, shape.quantizer, x, compute.settings.arithmetic);
   for_rows(compute, x.rows, [&](std::int64_t r) {
-    compute.kernels.rms_norm(kv.row(r), kv_norm.data(), shape.head_dim, shape.norm_eps, kv.row(r));
+    compute.kernels.rms_norm(qr.row(r), w.q_norm.data(), qr.cols, shape.norm_eps, qr.row(r));
+    compute.kernels.rms_norm(kv.row(r), w.kv_norm.data(), shape.head_dim, shape.norm_eps, kv.row(r));
     rotate(kv.row(r) + shape.head_dim - shape.rope_dims, angles.cos_row(r), angles.sin_row(r), angles.pairs,
            RopeLayout::kInterleaved);
     ring.write(r, kv.row(r));
   });
+  return qr;
 }
 
 IndexQueries index_queries(Compute& compute, BlockQuantizer quantizer, const WeightView& wq_b,
@@ -67,6 +71,9 @@ RopeAngles group_angles(Compute& compute, const Rope& rope, std::span<const Late
   return rope_angles(compute, rope, positions, static_cast<std::int64_t>(groups.size()));
 }
 
+namespace {
+
+// q [tokens, heads * head_dim] -> attention outputs in place, rotated back.
 void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
                    const SelectedRows& selected, const StepRing& window, const float* sinks,
                    const RopeAngles& angles, MatrixView<float> q, Taps* taps) {
@@ -123,6 +130,39 @@ void grouped_output(Compute& compute, const LatentAttentionShape& shape, const W
                                row_pointers(compute, low.cols_from(g * rank, rank))};
   run_products(compute, {products, static_cast<std::size_t>(shape.o_groups)});
   linear(compute, wo_b, shape.quantizer, low, y, compute.settings.arithmetic);
+}
+
+// Tokens whose queries (128 KB each at the released widths) are there at once.
+constexpr std::int64_t kQueryTokens = 256;
+
+}  // namespace
+
+void latent_attention(Compute& compute, const LatentAttentionShape& shape, const LatentAttentionWeights& w,
+                      const TokenBatch& batch, int layer, const SelectedRows& selected,
+                      const StepRing& window, const RopeAngles& angles, MatrixView<const float> qr,
+                      MatrixView<float> y, Taps* taps) {
+  const PartScope part(compute.profile, StepPart::kAttention);
+  for (std::int64_t first = 0; first < batch.count; first += kQueryTokens) {
+    Arena::Scope scope(compute.arena);
+    const std::int64_t tokens = std::min(kQueryTokens, batch.count - first);
+    const RopeAngles at = angles.from(first);
+    MatrixView<float> q = compute.arena.matrix(tokens, std::int64_t{shape.heads} * shape.head_dim);
+    linear(compute, w.wq_b, shape.quantizer, qr.rows_from(first, tokens), q, compute.settings.arithmetic);
+    if (w.head_norm_eps > 0)
+      for_rows(compute, tokens, [&](std::int64_t r) {
+        for (float* head = q.row(r); head < q.row(r) + q.cols; head += shape.head_dim)
+          compute.kernels.rms_norm(head, nullptr, shape.head_dim, w.head_norm_eps, head);
+      });
+    rotate_tails(compute, q, shape.heads, shape.head_dim, at);
+    Selection some;
+    SelectedRows rows = selected;
+    if (selected.selection) {
+      some = selected.selection->from(first);
+      rows.selection = &some;
+    }
+    attend_latent(compute, shape, batch.part(first, tokens), layer, rows, window, w.sinks, at, q, taps);
+    grouped_output(compute, shape, w.wo_a, w.wo_b, q, y.rows_from(first, tokens));
+  }
 }
 
 }  // namespace seekline

@@ -30,10 +30,19 @@ struct LatentAttentionShape {
 void rotate_tails(Compute& compute, MatrixView<float> x, int heads, int width, const RopeAngles& angles,
                   bool inverse = false);
 
-/// window row of every token: rms_norm(x * wkv) rotated, encoded into the ring.
-void write_window_rows(Compute& compute, const LatentAttentionShape& shape, const WeightView& wkv,
-                       const std::vector<float>& kv_norm, const RopeAngles& angles, MatrixView<const float> x,
-                       const StepRing& ring);
+/// Weights of the attention of one layer.
+struct LatentAttentionWeights {
+  WeightView wq_a, wq_b, wkv, wo_a, wo_b;
+  const std::vector<float>&q_norm, &kv_norm;
+  const float* sinks = nullptr;
+  float head_norm_eps = 0;  ///< V4 norms each query head; 0: no such norm
+};
+
+/// x [tokens, hidden] -> norm(x * wq_a) [tokens, q_lora_rank] in the caller's arena scope, and every token's
+/// window row, norm(x * wkv) rotated, into the ring.
+MatrixView<float> low_queries_and_window_rows(Compute& compute, const LatentAttentionShape& shape,
+                                              const LatentAttentionWeights& weights, const RopeAngles& angles,
+                                              MatrixView<const float> x, const StepRing& ring);
 
 /// What a layer's indexer asks with.
 struct IndexQueries {
@@ -56,14 +65,13 @@ struct SelectedRows {
   const Selection* selection = nullptr;  ///< null: every finished row of the store
 };
 
-/// q [tokens, heads * head_dim] -> attention outputs in place, rotated back. Counts what it reads in the
-/// ledgers. Attention over selected rows is shown to `taps`, which may be null.
-void attend_latent(Compute& compute, const LatentAttentionShape& shape, const TokenBatch& batch, int layer,
-                   const SelectedRows& selected, const StepRing& window, const float* sinks,
-                   const RopeAngles& angles, MatrixView<float> q, Taps* taps);
-
-/// y = wo_b * concat_g(wo_a[g] * heads of group g). The input of wo_a is not quantized; that of wo_b is.
-void grouped_output(Compute& compute, const LatentAttentionShape& shape, const WeightView& wo_a,
-                    const WeightView& wo_b, MatrixView<const float> heads, MatrixView<float> y);
+/// y = wo_b * concat_g(wo_a[g] * heads of group g), from queries qr * wq_b attending to selected rows and
+/// window. Works on some tokens at a time, so that scratch does not grow with the batch. The input of wo_a is
+/// not quantized; that of wo_b is. Counts what it reads in the ledgers; attention over selected rows is shown
+/// to `taps`, which may be null.
+void latent_attention(Compute& compute, const LatentAttentionShape& shape,
+                      const LatentAttentionWeights& weights, const TokenBatch& batch, int layer,
+                      const SelectedRows& selected, const StepRing& window, const RopeAngles& angles,
+                      MatrixView<const float> qr, MatrixView<float> y, Taps* taps);
 
 }  // namespace seekline

@@ -46,11 +46,9 @@ class Checked(groups.Source):
         super().__init__(path)
         words = shlex.split(command)
         self.flags = [w for w in words[1:] if re.match(r"-(D|I|isystem|std=|m)", w)]
-        # The analyzer walks every path of a function; those of tests are straight.
-        self.checks = ["--checks=-clang-analyzer-*"] if path.is_relative_to(root / "tests") else []
         folders = [pathlib.Path(w[2:]) for w in self.flags if w.startswith("-I")]
         digest = hashlib.sha256(common)
-        digest.update(" ".join(self.flags + self.checks).replace(str(root), "").encode())
+        digest.update(" ".join(self.flags).replace(str(root), "").encode())
         for part in sorted(closure(path, folders, set())):
             digest.update(str(part.relative_to(root)).encode() + b"\0" + part.read_bytes())
         self.stamp = digest.hexdigest()[:32]
@@ -60,14 +58,14 @@ def groups_of(sources):
     """Files with the same flags that do not disturb each other."""
     alike = {}
     for source in sources:
-        alike.setdefault(tuple(source.checks + source.flags), []).append(source)
+        alike.setdefault(tuple(source.flags), []).append(source)
     found = [group for same in alike.values() for group in groups.groups_of(same)]
     return sorted(found, key=lambda g: -sum(s.lines for s in g))
 
 
-def tidy(path, checks, flags):
+def tidy(path, flags):
     """[(line, text)] of the diagnostics in `path`, and those of headers as (0, text)."""
-    run = subprocess.run([TIDY, "--quiet", *checks, str(path), "--", *flags, "-Wall", "-Wextra"], stdout=subprocess.PIPE,
+    run = subprocess.run([TIDY, "--quiet", str(path), "--", *flags, "-Wall", "-Wextra"], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, errors="replace")
     found = []
     for line in run.stdout.splitlines():
@@ -84,7 +82,7 @@ def check(group, number, cache):
     """[(source, [message])] for every file of the group."""
     if len(group) == 1:
         source = group[0]
-        found = tidy(source.path, source.checks, source.flags)
+        found = tidy(source.path, source.flags)
         return [(source, [f"{source.path}:{line}: {text}" if line else text for line, text in found])]
     pasted, starts, at = [], [], 1
     for source in group:
@@ -93,7 +91,7 @@ def check(group, number, cache):
         at += source.lines
     path = cache / f"group_{number}.cc"
     path.write_text("".join(pasted))
-    found = tidy(path, group[0].checks, group[0].flags)
+    found = tidy(path, group[0].flags)
     path.unlink()
     if not found:
         return [(source, []) for source in group]
