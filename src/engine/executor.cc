@@ -4,11 +4,15 @@
 
 namespace seekline {
 
-Executor::Executor(const Network& network, const NumericSettings& settings, int threads)
+Executor::Executor(const Network& network, const NumericSettings& settings, int threads, bool read_ahead)
     : network_(network),
       pool_(threads > 0 ? threads : default_threads()),
-      compute_{settings.arithmetic == Arithmetic::kF32 ? exact_kernels() : kernels(), pool_, arena_, settings,
-               nullptr} {}
+      compute_{settings.arithmetic == Arithmetic::kF32 ? exact_kernels() : kernels(),
+               pool_,
+               arena_,
+               settings,
+               nullptr,
+               read_ahead} {}
 
 void Executor::forward(std::span<const Run> runs, MatrixView<float> logits, Taps* taps) {
   const std::lock_guard lock(mutex_);

@@ -14,7 +14,8 @@ namespace seekline {
 /// Owns the threads and the scratch memory. Thread-safe: callers take turns.
 class Executor {
  public:
-  Executor(const Network& network, const NumericSettings& settings, int threads);
+  /// `read_ahead`: see Compute.
+  Executor(const Network& network, const NumericSettings& settings, int threads, bool read_ahead);
 
   /// Makes room in every run's cache, computes, and advances the caches. logits [sum of wanted, vocab]; may
   /// be empty where no logits are wanted. Throws Error(kLimit) before anything is computed.

@@ -8,6 +8,7 @@
 #include "cache/page_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/config_reader.h"
+#include "core/memory.h"
 #include "engine/executor.h"
 #include "model/network.h"
 #include "text/tokenizer.h"
@@ -52,6 +53,11 @@ std::vector<std::int32_t> end_tokens_of(const Network& network, const std::files
   return out;
 }
 
+// A tenth of memory is left for caches and scratch.
+bool larger_than_memory(const Checkpoint& checkpoint) {
+  return checkpoint.tensor_bytes() > memory_bytes() / 10 * 9;
+}
+
 }  // namespace
 
 std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const ModelOptions& options) {
@@ -67,7 +73,8 @@ std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const Mo
   if (options.context == 0) model->options_.context = model->network_->max_context();
   model->checkpoint_->expect_use(model->network_->tables());
   model->pages_ = std::make_unique<PagePool>(model->network_->plan(), options.cache_limit_bytes);
-  model->executor_ = std::make_unique<Executor>(*model->network_, options.settings, options.threads);
+  model->executor_ = std::make_unique<Executor>(*model->network_, options.settings, options.threads,
+                                                larger_than_memory(*model->checkpoint_));
   return model;
 }
 

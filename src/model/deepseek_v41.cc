@@ -69,6 +69,7 @@ class DeepseekV41 final : public Network {
   void set_shapes();
   Flow start(Compute& compute, std::span<const Run> runs, Taps* taps) const;
   void run_layer(Compute& compute, int layer, Flow& flow) const;
+  void ask_for_engrams(Compute& compute, const Flow& flow) const;
   void apply_engram(Compute& compute, int layer, Flow& flow) const;
   void store_latents(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const;
   void attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
@@ -167,6 +168,7 @@ Flow DeepseekV41::start(Compute& compute, std::span<const Run> runs, Taps* taps)
   if (!layout_.layers.empty())
     flow.ngrams =
         ngram_classes(compute.arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
+  if (compute.read_ahead) ask_for_engrams(compute, flow);
   flow.rope = rope_angles(compute, rope_, flow.batch.position, tokens);
   flow.compressed_rope = rope_angles(compute, compressed_rope_, flow.batch.position, tokens);
   flow.selection = new_selection(compute.arena, tokens, config_.index_topk);
@@ -191,6 +193,15 @@ void DeepseekV41::run_layer(Compute& compute, int layer, Flow& flow) const {
   mix_streams(compute, streams_, mix, y, flow.h);
   copy_rows(mix.pre, flow.pre);
   feed_forward(compute, layer, flow);
+}
+
+// For all layers at once, so that rows are on their way while the layers before are computed.
+void DeepseekV41::ask_for_engrams(Compute& compute, const Flow& flow) const {
+  for (const auto& engram : engrams_) {
+    if (!engram) continue;
+    Arena::Scope scope(compute.arena);
+    engram->ask_for(compute, engram->rows(compute, flow.ngrams, flow.batch.count));
+  }
 }
 
 void DeepseekV41::apply_engram(Compute& compute, int layer, Flow& flow) const {

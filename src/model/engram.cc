@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/mapped_file.h"
 #include "kernels/linear.h"
 
 namespace seekline {
@@ -52,6 +53,20 @@ MatrixView<std::int64_t> Engram::rows(Compute& compute, const std::int32_t* clas
     engram_rows(layout_, layer_, classes + r * layout_.max_ngram, rows.row(r));
   });
   return rows;
+}
+
+void Engram::ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const {
+  Arena::Scope scope(compute.arena);
+  const std::int64_t count = rows.rows * rows.cols;
+  std::int64_t* sorted = compute.arena.array<std::int64_t>(count);
+  for (std::int64_t r = 0; r < rows.rows; ++r) std::copy_n(rows.row(r), rows.cols, sorted + r * rows.cols);
+  std::sort(sorted, sorted + count);
+  const std::int64_t* end = std::unique(sorted, sorted + count);
+  const WeightView& table = weights_.table;
+  for (const std::int64_t* row = sorted; row != end; ++row) map_will_need(table.row(*row), table.row_bytes());
+  const std::int64_t row_scales = table.scale_cols();
+  for (const std::int64_t* row = sorted; row != end; ++row)
+    map_will_need(table.scales + *row * row_scales, row_scales);
 }
 
 void Engram::apply(Compute& compute, MatrixView<const std::int64_t> rows, BlockQuantizer quantizer,

@@ -28,6 +28,9 @@ class Engram {
   /// Table rows of each token: [tokens, columns], in the caller's arena scope.
   MatrixView<std::int64_t> rows(Compute& compute, const std::int32_t* classes, std::int64_t tokens) const;
 
+  /// Asks the disk for table rows: those of all tokens in order of place, each once.
+  void ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const;
+
   /// h_k += gate_k * value for every token; h [tokens, hc * hidden].
   void apply(Compute& compute, MatrixView<const std::int64_t> rows, BlockQuantizer quantizer,
              MatrixView<float> h) const;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/mapped_file.h"
 #include "kernels/linear.h"
 
 namespace seekline {
@@ -47,6 +48,15 @@ class PairList {
   Segment* segments = nullptr;
   std::int64_t segment_count = 0;
 };
+
+// Asks the disk for experts that are read soon. Weights of one expert lie together or nearly so.
+void ask_for(std::span<const Segment> segments) {
+  for (const Segment& segment : segments)
+    for (const WeightView* w : {&segment.expert->w1, &segment.expert->w3, &segment.expert->w2}) {
+      map_will_need(w->data, w->rows * w->row_bytes());
+      map_will_need(w->scales, w->scale_bytes());
+    }
+}
 
 // Runs consecutive segments: w1 and w3, SwiGLU, w2 added into y. One stage each.
 class ExpertStage {
@@ -132,11 +142,22 @@ void mixture(Compute& compute, const ExpertShape& shape, std::span<const ExpertW
     const PairList list(compute.arena, experts, routing);
     ExpertStage stage(compute, shape, prepared, y);
     const std::int64_t most = shape.weigh_output ? kWeighedPairs : kPairs;
+    // The segments from `s` on that are worked on together.
+    const auto group_at = [&](std::int64_t s) {
+      std::int64_t last = s;
+      while (last < list.segment_count &&
+             (last == s || list.segments[last].end - list.segments[s].begin <= most))
+        ++last;
+      return std::span<const Segment>{list.segments + s, static_cast<std::size_t>(last - s)};
+    };
+    std::span<const Segment> group = group_at(0);
+    if (compute.read_ahead) ask_for(group);
     for (std::int64_t s = 0; s < list.segment_count;) {
-      std::int64_t last = s + 1;
-      while (last < list.segment_count && list.segments[last].end - list.segments[s].begin <= most) ++last;
-      stage.run(list.pairs, {list.segments + s, static_cast<std::size_t>(last - s)});
-      s = last;
+      s += static_cast<std::int64_t>(group.size());
+      const std::span<const Segment> next = group_at(s);
+      if (compute.read_ahead) ask_for(next);
+      stage.run(list.pairs, group);
+      group = next;
     }
   }
   const PartScope part(compute.profile, shape.shared_part);
