@@ -130,7 +130,7 @@ std::vector<std::int64_t> tap_shape(const std::string& name, const Growing& tap,
 }
 
 void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab, std::int64_t streams) {
-  writer.add(c.source->id + "/logits", {c.done, vocab}, std::move(c.logits));
+  writer.add(c.source->id + "/logits", {c.done, vocab}, c.logits);
   for (auto& [name, tap] : c.taps) {
     const std::string full = c.source->id + "/" + name;
     if (tap.lists.empty()) {
@@ -145,8 +145,7 @@ void write_case(SafetensorsWriter& writer, RunningCase& c, std::int64_t vocab, s
       row.resize(cols, -1);
       values.insert(values.end(), row.begin(), row.end());
     }
-    writer.add(full, {static_cast<std::int64_t>(tap.lists.size()), static_cast<std::int64_t>(cols)},
-               std::move(values));
+    writer.add(full, {static_cast<std::int64_t>(tap.lists.size()), static_cast<std::int64_t>(cols)}, values);
   }
 }
 

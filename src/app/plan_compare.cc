@@ -1,5 +1,7 @@
 #include "app/plan_compare.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +17,7 @@ constexpr std::int64_t kFirstContext = 128, kLastContext = 1'048'576;
 // 1 / ratio as people write it: "1/57".
 std::string share_of(double part, double whole) {
   const double ratio = whole / part;
-  return ratio >= 9.5 ? fmt::format("1/{}", with_commas(static_cast<std::int64_t>(ratio + 0.5)))
+  return ratio >= 9.5 ? fmt::format("1/{}", with_commas(std::llround(ratio)))
                       : fmt::format("1/{:.1f}", ratio);
 }
 
