@@ -121,6 +121,10 @@ void block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+
 void serve_model(CLI::App& command, ServeOptions& o) {
   if (!o.config.empty()) read_config_options(command, o.config);
   read_api_keys(o);
@@ -143,6 +147,10 @@ void serve_model(CLI::App& command, ServeOptions& o) {
                       {"context", model->context()},
                       {"cache_limit_bytes", o.model.cache_limit_bytes},
                       {"api_keys", o.server.api_keys.size()}});
+  if (!is_loopback(o.server.host) && o.server.api_keys.empty())
+    server.log().write(
+        serve::LogLevel::kWarning, "open",
+        {{"message", "whoever reaches " + o.server.host + " can use this server; give it --api-key"}});
   serve_until_signalled(server);
 }
 

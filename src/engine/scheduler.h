@@ -47,6 +47,8 @@ class SequenceClient {
   virtual void on_start(const ReuseReport& report) = 0;
   /// `done` tokens of the prompt are in the cache.
   virtual void on_prompt(std::int64_t done) = 0;
+  /// The cache has grown: its memory by store. Whenever the sequence has begun a new page.
+  virtual void on_cache(std::span<const std::int64_t> store_bytes) = 0;
   /// Tokens that may be chosen next, one byte a token; empty: all.
   virtual std::span<const std::uint8_t> allowed() = 0;
   /// A token was chosen; false makes it the last.
@@ -84,10 +86,11 @@ struct SchedulerOptions {
 };
 
 struct SchedulerStats {
-  std::int64_t waiting = 0, running = 0, kept_timelines = 0, kept_bytes = 0, page_bytes = 0;
+  std::int64_t waiting = 0, running = 0, kept_timelines = 0, kept_bytes = 0, page_bytes = 0;  ///< now
   std::int64_t accepted = 0, refused = 0, finished = 0, cancelled = 0, failed = 0, preempted = 0;
-  std::int64_t steps = 0, prompt_tokens = 0, reused_tokens = 0, computed_tokens = 0, generated_tokens = 0;
-  double busy_seconds = 0;  ///< inside forwards
+  std::int64_t steps = 0, computed_tokens = 0, generated_tokens = 0;
+  std::int64_t prompt_tokens = 0, reused_tokens = 0;  ///< of prompts when they were begun first
+  double busy_seconds = 0;                            ///< inside forwards
 };
 
 /// Thread-safe. Memory: pages up to the model's cache limit, and rings and snapshots of what runs or is kept.

@@ -41,14 +41,17 @@ class Scheduler::Engine {
   void forward(std::vector<SequenceStep>& parts);
   void deliver(const std::vector<SequenceStep>& parts);
   void choose(Sequence& sequence, std::span<const float> logits);
+  void tell_growth(Sequence& sequence);
 
   // Memory.
+  void measure(Sequence& sequence) const;
   bool make_room(Sequence& sequence);
   void preempt(Sequence& sequence);
   bool take_timeline(Sequence& sequence);
   void give_back(Sequence& sequence);
 
   void end(Sequence& sequence, SequenceEnd how, const std::string& message = {});
+  void count_end(SequenceEnd how, bool was_running);
   void fail_all(const std::vector<SequenceStep>& parts, const std::string& message);
   void remove_ended();
   void publish(std::int64_t step_prompt_tokens, std::int64_t step_choices, double seconds);

@@ -99,7 +99,7 @@ bool Scheduler::Engine::start(std::unique_ptr<Sequence>& sequence) {
   {
     const std::lock_guard lock(mutex_);
     --in_queue_;
-    stats_.reused_tokens += report.reused_tokens;
+    if (first) stats_.reused_tokens += report.reused_tokens;
     if (first) stats_.prompt_tokens += started.prompt_tokens();
   }
   started.client->on_start(report);
@@ -168,8 +168,17 @@ void Scheduler::Engine::deliver(const std::vector<SequenceStep>& parts) {
       sequence.client->on_prompt(timeline.size() - timeline.pending());
       sequence.summary.reuse = timeline.report();
     }
+    tell_growth(sequence);
     if (part.chooses) choose(sequence, std::span(logits_).subspan(row++ * vocab, vocab));
   }
+}
+
+void Scheduler::Engine::tell_growth(Sequence& sequence) {
+  const std::int64_t pages = (sequence.timeline->size() + kPageTokens - 1) / kPageTokens;
+  if (pages == sequence.pages_told) return;
+  sequence.pages_told = pages;
+  measure(sequence);
+  sequence.client->on_cache(sequence.summary.store_bytes);
 }
 
 void Scheduler::Engine::choose(Sequence& sequence, std::span<const float> logits) {
@@ -191,14 +200,13 @@ void Scheduler::Engine::choose(Sequence& sequence, std::span<const float> logits
 }
 
 void Scheduler::Engine::publish(std::int64_t step_tokens, std::int64_t step_choices, double seconds) {
-  const PagePool& pool = model_.pages();
   const std::lock_guard lock(mutex_);
   ++stats_.steps;
   stats_.computed_tokens += step_tokens;
   stats_.generated_tokens += step_choices;
   stats_.busy_seconds += seconds;
   stats_.running = static_cast<std::int64_t>(running_.size());
-  stats_.page_bytes = pool.used_bytes();
+  stats_.page_bytes = model_.pages().used_bytes();
 }
 
 }  // namespace seekline

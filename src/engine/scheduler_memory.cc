@@ -35,6 +35,13 @@ bool Scheduler::Engine::take_timeline(Sequence& sequence) {
   return false;
 }
 
+void Scheduler::Engine::measure(Sequence& sequence) const {
+  std::vector<std::int64_t>& bytes = sequence.summary.store_bytes;
+  bytes.clear();
+  for (const Store& store : model_.plan().stores)
+    bytes.push_back(sequence.timeline->cache().allocated_bytes(store.id));
+}
+
 // Pages for all tokens of a running sequence. Where the limit is reached kept timelines go first, then the
 // sequence that was admitted last. False: the sequence itself is preempted or has ended.
 bool Scheduler::Engine::make_room(Sequence& sequence) {
@@ -104,8 +111,7 @@ void Scheduler::Engine::end(Sequence& sequence, SequenceEnd how, const std::stri
     summary.decode_seconds = seconds(now - chose);
   }
   if (sequence.timeline) {
-    for (const Store& store : model_.plan().stores)
-      summary.store_bytes.push_back(sequence.timeline->cache().allocated_bytes(store.id));
+    measure(sequence);
     give_back(sequence);
   } else if (how == SequenceEnd::kFailed) {
     ++given_back_;
@@ -113,14 +119,22 @@ void Scheduler::Engine::end(Sequence& sequence, SequenceEnd how, const std::stri
   const bool was_running =
       std::any_of(running_.begin(), running_.end(), [&](const auto& p) { return p.get() == &sequence; });
   if (was_running) ended_.insert(&sequence);
+  {
+    const std::lock_guard lock(mutex_);  // before the client knows, so that what it reads next is true
+    count_end(how, was_running);
+  }
   sequence.client->on_end(summary);
   const std::lock_guard lock(mutex_);
-  if (!was_running) --in_queue_;
   --alive_;
+  if (alive_ == 0) idle_.notify_all();
+}
+
+void Scheduler::Engine::count_end(SequenceEnd how, bool was_running) {
+  if (!was_running) --in_queue_;
+  stats_.running = std::ssize(running_) - std::ssize(ended_);
   ++(how == SequenceEnd::kFailed                                       ? stats_.failed
      : how == SequenceEnd::kCancelled || how == SequenceEnd::kShutdown ? stats_.cancelled
                                                                        : stats_.finished);
-  if (alive_ == 0) idle_.notify_all();
 }
 
 void Scheduler::Engine::fail_all(const std::vector<SequenceStep>& parts, const std::string& message) {
@@ -141,6 +155,7 @@ void Scheduler::Engine::remove_ended() {
   stats_.running = static_cast<std::int64_t>(running_.size());
   stats_.kept_timelines = kept.timelines;
   stats_.kept_bytes = kept.bytes;
+  stats_.page_bytes = model_.pages().used_bytes();
 }
 
 }  // namespace seekline

@@ -33,6 +33,7 @@ struct Sequence {
   std::uint64_t admitted = 0;          ///< order of admission
   std::uint64_t last_chunk_step = 0;   ///< the step that computed a piece of its prompt last
   bool started = false;                ///< has been admitted before
+  std::int64_t pages_told = 0;         ///< at the last on_cache
   Clock::time_point submitted, first_start, first_choice;
   SequenceSummary summary;
 };

@@ -36,7 +36,15 @@ void Answer::on_start(const ReuseReport& report) {
 }
 
 void Answer::on_prompt(std::int64_t done) {
-  generation_->push({Kind::kProgress, index_, -1, std::to_string(done), {}});
+  GenerationEvent event{Kind::kProgress, index_};
+  event.prompt_done = done;
+  generation_->push(std::move(event));
+}
+
+void Answer::on_cache(std::span<const std::int64_t> store_bytes) {
+  GenerationEvent event{Kind::kCache, index_};
+  event.store_bytes.assign(store_bytes.begin(), store_bytes.end());
+  generation_->push(std::move(event));
 }
 
 // In reasoning only its end may be forced; in content the grammar decides.
@@ -86,6 +94,7 @@ bool Answer::take(const Choice& choice) {
       for (const TokenId token : closing_) feed(token);
       facts_.completion_tokens += std::ssize(closing_);
       finish_text();
+      if (rest) facts_.finish = Finish::kLength;  // valid, but not what the model would have said
       return false;
     }
   }
@@ -115,24 +124,24 @@ void Answer::pass(std::vector<ReplyEvent> events) {
     if (!parallel_calls_ && event.call > 0) continue;
     switch (event.kind) {
       case ReplyEvent::Kind::kReasoning:
-        generation_->push({Kind::kReasoning, index_, -1, std::move(event.text), {}});
+        generation_->push({Kind::kReasoning, index_, -1, std::move(event.text)});
         break;
       case ReplyEvent::Kind::kContent:
         say(stops_.push(event.text));
         break;
       case ReplyEvent::Kind::kCallBegin:
         say(stops_.flush());  // content before a call is complete
-        generation_->push({Kind::kCallBegin, index_, event.call, std::move(event.text), {}});
+        generation_->push({Kind::kCallBegin, index_, event.call, std::move(event.text)});
         break;
       case ReplyEvent::Kind::kCallArguments:
-        generation_->push({Kind::kCallArguments, index_, event.call, std::move(event.text), {}});
+        generation_->push({Kind::kCallArguments, index_, event.call, std::move(event.text)});
         break;
       case ReplyEvent::Kind::kCallEnd:
         called_ = true;
-        generation_->push({Kind::kCallEnd, index_, event.call, {}, {}});
+        generation_->push({Kind::kCallEnd, index_, event.call});
         break;
       case ReplyEvent::Kind::kCallsRejected:
-        generation_->push({Kind::kCallsRejected, index_, -1, {}, {}});
+        generation_->push({Kind::kCallsRejected, index_});
         break;
     }
   }

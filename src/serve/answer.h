@@ -32,6 +32,7 @@ class Answer final : public SequenceClient {
 
   void on_start(const ReuseReport& report) override;
   void on_prompt(std::int64_t done) override;
+  void on_cache(std::span<const std::int64_t> store_bytes) override;
   std::span<const std::uint8_t> allowed() override;
   bool on_token(const Choice& choice) override;
   void on_end(const SequenceSummary& summary) override;

@@ -66,6 +66,7 @@ class MessageRenderer final : public Renderer {
       case Kind::kCallsRejected:
         return close(out);
       case Kind::kProgress:
+      case Kind::kCache:
       case Kind::kEnd:
         return;
     }

@@ -8,11 +8,13 @@
 namespace seekline::serve {
 namespace {
 
+constexpr std::string_view kTextOrBlocks = "a string or an array of blocks";
+
 // A string, or a list of text blocks.
 std::vector<ChatPart> texts_of(const Field& content) {
   if (content.is_text()) return {{ChatPart::Kind::kText, content.text()}};
   std::vector<ChatPart> parts;
-  content.array();
+  content.array(kTextOrBlocks);
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Field block = content.at(i).object();
     if (block["type"].text() != "text")
@@ -39,7 +41,7 @@ void add_user(const Field& content, std::vector<ChatMessage>& messages) {
     user.content = texts_of(content);
     return messages.push_back(std::move(user));
   }
-  content.array();
+  content.array(kTextOrBlocks);
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Field block = content.at(i).object();
     const std::string type = block["type"].text();
@@ -63,7 +65,7 @@ ChatMessage assistant_of(const Field& content) {
     message.content = texts_of(content);
     return message;
   }
-  content.array();
+  content.array(kTextOrBlocks);
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Field block = content.at(i).object();

@@ -40,45 +40,50 @@ TokenCounts count_tokens(const GenerationSpec& spec, const Renderer::Outcomes& o
   return counts;
 }
 
+ChatJson prompt_report(const ReuseReport& reuse) {
+  return {{"all", reuse.prompt_tokens},
+          {"reused", reuse.reused_tokens},
+          {"replayed", reuse.replayed_tokens},
+          {"computed", reuse.prompt_tokens - reuse.reused_tokens},
+          {"from", reuse.from},
+          {"windows", reuse.windows},
+          {"approximate", reuse.approximate},
+          {"why_not_more", reuse.why_not_more},
+          {"encoder_evaluations", reuse.encoder_evaluations},
+          {"decoder_evaluations", reuse.decoder_evaluations}};
+}
+
+ChatJson cache_report(const Service& service, const std::vector<std::int64_t>& store_bytes) {
+  ChatJson stores = ChatJson::array();
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < store_bytes.size(); ++i) {
+    stores.push_back({{"store", service.model().plan().stores[i].name}, {"bytes", store_bytes[i]}});
+    sum += store_bytes[i];
+  }
+  return {{"bytes", sum}, {"stores", std::move(stores)}};
+}
+
 namespace {
 
-ChatJson choice_report(const Service& service, const ChoiceOutcome& outcome) {
-  const SequenceSummary& s = outcome.summary;
+ChatJson choice_report(const Service& service, const SequenceSummary& s) {
   const auto rate = [](std::int64_t tokens, double seconds) {
     return seconds > 0 && tokens > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   };
-  ChatJson stores = ChatJson::array();
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < s.store_bytes.size(); ++i) {
-    stores.push_back({{"store", service.model().plan().stores[i].name}, {"bytes", s.store_bytes[i]}});
-    bytes += s.store_bytes[i];
-  }
-  const ReuseReport& reuse = s.reuse;
   return {
-      {"prompt_tokens",
-       {{"all", s.prompt_tokens},
-        {"reused", reuse.reused_tokens},
-        {"replayed", reuse.replayed_tokens},
-        {"computed", s.prompt_tokens - reuse.reused_tokens},
-        {"from", reuse.from},
-        {"windows", reuse.windows},
-        {"approximate", reuse.approximate},
-        {"why_not_more", reuse.why_not_more},
-        {"encoder_evaluations", reuse.encoder_evaluations},
-        {"decoder_evaluations", reuse.decoder_evaluations}}},
+      {"prompt_tokens", prompt_report(s.reuse)},
       {"seconds", {{"queue", s.queue_seconds}, {"prompt", s.prompt_seconds}, {"answer", s.decode_seconds}}},
       {"tokens_per_second",
-       {{"prompt", rate(reuse.computed_tokens, s.prompt_seconds)},
+       {{"prompt", rate(s.reuse.computed_tokens, s.prompt_seconds)},
         {"answer", rate(s.generated_tokens - 1, s.decode_seconds)}}},
       {"preemptions", s.preemptions},
-      {"cache", {{"bytes", bytes}, {"stores", std::move(stores)}}}};
+      {"cache", cache_report(service, s.store_bytes)}};
 }
 
 }  // namespace
 
 ChatJson engine_report(const Service& service, const Renderer::Outcomes& outcomes) {
   ChatJson list = ChatJson::array();
-  for (const ChoiceOutcome& outcome : outcomes) list.push_back(choice_report(service, outcome));
+  for (const ChoiceOutcome& outcome : outcomes) list.push_back(choice_report(service, outcome.summary));
   return list.size() == 1 ? list[0] : ChatJson{{"choices", std::move(list)}};
 }
 

@@ -60,6 +60,9 @@ TokenCounts count_tokens(const GenerationSpec& spec, const Renderer::Outcomes& o
 
 /// What this engine knows beyond the APIs: reuse, cache bytes by store, times (docs/api.md).
 ChatJson engine_report(const Service& service, const Renderer::Outcomes& outcomes);
+/// Its parts that are known while an answer grows.
+ChatJson prompt_report(const ReuseReport& reuse);
+ChatJson cache_report(const Service& service, const std::vector<std::int64_t>& store_bytes);
 
 /// The token with its bytes, as OpenAI's logprobs have it.
 ChatJson token_json(const Tokenizer& tokenizer, TokenId id, float logprob);

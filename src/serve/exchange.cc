@@ -2,16 +2,21 @@
 
 #include "serve/client_stream.h"
 
+#include <fmt/format.h>
+
 namespace seekline::serve {
 namespace {
+
+// Comments about the progress of a prompt, at most one in this time.
+constexpr std::chrono::milliseconds kProgressPace{1000};
 
 double seconds_between(Exchange::Clock::time_point a, Exchange::Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
 bool is_piece(GenerationEvent::Kind kind) {
-  return kind != GenerationEvent::Kind::kStart && kind != GenerationEvent::Kind::kProgress &&
-         kind != GenerationEvent::Kind::kEnd;
+  using Kind = GenerationEvent::Kind;
+  return kind != Kind::kStart && kind != Kind::kProgress && kind != Kind::kCache && kind != Kind::kEnd;
 }
 
 }  // namespace
@@ -43,11 +48,13 @@ Exchange::~Exchange() {
                 {"prompt_tokens", counts.prompt},
                 {"cached_tokens", counts.cached},
                 {"completion_tokens", counts.completion}};
+  if (first_piece_seconds_) line["first_token_seconds"] = *first_piece_seconds_;
   if (!finished_) line["client_gone"] = true;
   const ChoiceOutcome* choice = failed();
   if (choice && finished_) line["error"] = choice->error;
   log_.write(choice && finished_ ? LogLevel::kWarning : LogLevel::kInfo, "generation", line);
-  metrics_.count_request(parts_.path, status_, seconds);
+  metrics_.count_request(parts_.path, status_);
+  metrics_.observe_request(seconds);
 }
 
 const ChoiceOutcome* Exchange::failed() const {
@@ -59,13 +66,18 @@ const ChoiceOutcome* Exchange::failed() const {
 void Exchange::take(const GenerationEvent& event) {
   if (is_piece(event.kind)) {
     const Clock::time_point now = Clock::now();
-    if (has_piece_) {
+    if (first_piece_seconds_) {
       metrics_.observe_gap(seconds_between(last_piece_, now));
     } else {
-      metrics_.observe_first_token(seconds_between(parts_.arrived, now));
+      first_piece_seconds_ = seconds_between(parts_.arrived, now);
+      metrics_.observe_first_token(*first_piece_seconds_);
     }
     last_piece_ = now;
-    has_piece_ = true;
+  }
+  if (event.kind == GenerationEvent::Kind::kProgress) {
+    const GenerationSpec& spec = parts_.call.spec;
+    const auto& prompt = spec.prompts[static_cast<std::size_t>(event.choice / spec.n)];
+    progress_ = fmt::format(": prompt {}/{}\n\n", event.prompt_done, prompt.size());
   }
   if (parts_.call.streams) parts_.call.renderer->render(event, parts_.generation->outcomes(), out_);
 }
@@ -117,6 +129,12 @@ bool Exchange::pump(httplib::DataSink& sink) {
   }
 }
 
+// What a client hears that would otherwise wait in silence: comments, or blanks before JSON.
+std::string Exchange::sign_of_life() {
+  if (!parts_.call.streams) return "\n";
+  return progress_.empty() ? ": keep-alive\n\n" : std::exchange(progress_, {});
+}
+
 bool Exchange::send_next(httplib::DataSink& sink) {
   const Clock::time_point silent_until = last_write_ + keep_alive_;
   // Whatever else is there by then goes in the same piece.
@@ -125,7 +143,9 @@ bool Exchange::send_next(httplib::DataSink& sink) {
     take(*event);
   const bool done = parts_.generation->done();
   if (done) out_ += last_words();
-  if (out_.empty() && Clock::now() >= silent_until) out_ = parts_.call.streams ? ": keep-alive\n\n" : "\n";
+  const Clock::time_point now = Clock::now();
+  const bool tells_progress = parts_.call.streams && !progress_.empty() && now >= last_write_ + kProgressPace;
+  if (out_.empty() && (now >= silent_until || tells_progress)) out_ = sign_of_life();
   if (!sink.is_writable()) return false;
   if (!out_.empty()) {
     if (!sink.write(out_.data(), out_.size())) return false;

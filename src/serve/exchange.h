@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <httplib.h>
@@ -46,6 +47,7 @@ class Exchange {
  private:
   bool send_next(httplib::DataSink& sink);
   void take(const GenerationEvent& event);
+  std::string sign_of_life();
   const ChoiceOutcome* failed() const;
   std::string last_words();
 
@@ -60,7 +62,8 @@ class Exchange {
   bool finished_ = false;
   int status_ = 200;
   Clock::time_point last_piece_;
-  bool has_piece_ = false;
+  std::optional<double> first_piece_seconds_;  // since it arrived
+  std::string progress_;                       // of the prompt that is read, not told yet
 };
 
 }  // namespace seekline::serve

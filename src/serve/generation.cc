@@ -60,6 +60,9 @@ void Generation::apply(const GenerationEvent& event) {
     case Kind::kCallsRejected:
       std::erase_if(outcome.calls, [](const CallOutcome& c) { return !c.complete; });
       break;
+    case Kind::kCache:
+      outcome.summary.store_bytes = event.store_bytes;
+      break;
     case Kind::kStart:
     case Kind::kProgress:
     case Kind::kEnd:
@@ -81,7 +84,7 @@ void Generation::push_start(int choice, const ReuseReport& prefix) {
   {
     const std::lock_guard lock(mutex_);
     facts_.push_back(std::move(facts));
-    events_.push_back({Kind::kStart, choice, -1, {}, {}});
+    events_.emplace_back(Kind::kStart, choice);
   }
   changed_.notify_one();
 }
@@ -90,7 +93,7 @@ void Generation::push_end(int choice, ChoiceOutcome facts) {
   {
     const std::lock_guard lock(mutex_);
     facts_.push_back(std::move(facts));
-    events_.push_back({Kind::kEnd, choice, -1, {}, {}});
+    events_.emplace_back(Kind::kEnd, choice);
   }
   changed_.notify_one();
 }

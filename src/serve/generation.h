@@ -33,7 +33,8 @@ struct TokenRecord {
 struct GenerationEvent {
   enum class Kind : std::uint8_t {
     kStart,     ///< computing begins; the prompt's reuse is known
-    kProgress,  ///< more of the prompt is in the cache
+    kProgress,  ///< `prompt_done` tokens of the prompt are in the cache
+    kCache,     ///< the cache has grown to `store_bytes`
     kReasoning,
     kContent,    ///< with `records`, where log probabilities were asked for
     kCallBegin,  ///< `text`: the function
@@ -42,11 +43,18 @@ struct GenerationEvent {
     kCallsRejected,  ///< as ReplyEvent
     kEnd,            ///< of the choice
   };
+  GenerationEvent() = default;
+  GenerationEvent(Kind what, int of_choice, int of_call = -1, std::string with = {},
+                  std::vector<TokenRecord> said = {})
+      : kind(what), choice(of_choice), call(of_call), text(std::move(with)), records(std::move(said)) {}
+
   Kind kind = Kind::kContent;
   int choice = 0;
   int call = -1;
   std::string text;
   std::vector<TokenRecord> records;
+  std::int64_t prompt_done = 0;
+  std::vector<std::int64_t> store_bytes;
 };
 
 struct CallOutcome {
@@ -67,7 +75,7 @@ struct ChoiceOutcome {
   std::string stop_string;
   std::string error;  ///< kFailed
   bool shutdown = false, timed_out = false, queue_timed_out = false;
-  SequenceSummary summary;
+  SequenceSummary summary;  ///< before kEnd its store_bytes alone
 };
 
 /// The queue between the engine's thread (push) and a connection's (next).

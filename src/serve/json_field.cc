@@ -71,9 +71,9 @@ const Field& Field::object() const {
   return *this;
 }
 
-const Field& Field::array() const {
+const Field& Field::array(std::string_view expected) const {
   if (!present()) refuse("is missing");
-  if (!value_->is_array()) refuse(fmt::format("is {}; it must be an array", value_->type_name()));
+  if (!value_->is_array()) refuse(fmt::format("is {}; it must be {}", value_->type_name(), expected));
   return *this;
 }
 

@@ -33,7 +33,8 @@ class Field {
   std::size_t size() const { return value_->size(); }
 
   const Field& object() const;
-  const Field& array() const;
+  /// `expected`: what the caller would have taken, in words.
+  const Field& array(std::string_view expected = "an array") const;
   std::string text() const;
   std::string text_or(std::string_view otherwise) const {
     return present() ? text() : std::string(otherwise);

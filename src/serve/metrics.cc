@@ -37,21 +37,22 @@ struct Metrics::Families {
                                               .Help("Requests by path and status")
                                               .Register(registry);
   prometheus::Histogram& request_seconds =
-      histogram("seekline_request_seconds", "Requests, first to last byte", kSeconds);
+      histogram("seekline_request_seconds", "Requests that were answered, first to last byte", kSeconds);
   prometheus::Histogram& first_token =
       histogram("seekline_first_token_seconds", "From request to first token", kSeconds);
   prometheus::Histogram& gaps =
       histogram("seekline_token_gap_seconds", "Between two pieces of one answer", kGaps);
   Counter& prompt = counter("seekline_prompt_tokens_total", "Tokens of prompts that were begun");
-  Counter& reused = counter("seekline_reused_tokens_total", "Prompt tokens found in a cache");
+  Counter& reused = counter("seekline_reused_tokens_total", "Of them, tokens found in a cache");
   Counter& computed = counter("seekline_computed_tokens_total", "Tokens computed, prompts and answers");
   Counter& generated = counter("seekline_generated_tokens_total", "Tokens chosen");
   Counter& steps = counter("seekline_steps_total", "Forwards");
   Counter& busy = counter("seekline_busy_seconds_total", "Time inside forwards");
   Counter& preempted =
       counter("seekline_preemptions_total", "Sequences put back to the queue for want of cache");
-  Counter& refused = counter("seekline_refused_total", "Requests refused because the queue was full");
-  Counter& cancelled = counter("seekline_cancelled_total", "Sequences whose client went away");
+  Counter& refused = counter("seekline_refused_total", "Sequences refused because the queue was full");
+  Counter& cancelled = counter("seekline_cancelled_total",
+                               "Sequences that ended because their client went away or the server shut down");
   Counter& failed = counter("seekline_failed_total", "Sequences that failed");
   Counter& refused_connections =
       counter("seekline_refused_connections_total", "Connections beyond the limit");
@@ -79,10 +80,11 @@ struct Metrics::Families {
 Metrics::Metrics() : families_(std::make_unique<Families>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::count_request(const std::string& path, int status, double seconds) {
+void Metrics::count_request(const std::string& path, int status) {
   families_->requests.Add({{"path", path}, {"status", std::to_string(status)}}).Increment();
-  families_->request_seconds.Observe(seconds);
 }
+
+void Metrics::observe_request(double seconds) { families_->request_seconds.Observe(seconds); }
 
 void Metrics::observe_first_token(double seconds) { families_->first_token.Observe(seconds); }
 

@@ -15,7 +15,10 @@ class Metrics {
   Metrics();
   ~Metrics();
 
-  void count_request(const std::string& path, int status, double seconds);
+  /// Answered or refused; `path` is one of the server's own, or "refused".
+  void count_request(const std::string& path, int status);
+  /// A request that was answered, first to last byte.
+  void observe_request(double seconds);
   /// From a request to the first piece of its answer.
   void observe_first_token(double seconds);
   /// The seconds between two pieces of one answer.

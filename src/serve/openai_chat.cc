@@ -20,29 +20,33 @@ class ChatRenderer final : public Renderer {
   void render(const GenerationEvent& event, const Outcomes& outcomes, std::string& out) override {
     const ChoiceOutcome& outcome = outcomes[static_cast<std::size_t>(event.choice)];
     switch (event.kind) {
-      case Kind::kStart:
-        return append(out, event, {{"role", "assistant"}, {"content", ""}});
+      case Kind::kStart: {
+        ChatJson chunk = chunk_of(event.choice, {{"role", "assistant"}, {"content", ""}}, nullptr);
+        chunk["seekline"] = {{"prompt_tokens", prompt_report(outcome.prefix)}};
+        return append_sse(out, chunk);
+      }
+      case Kind::kCache:
+        cache_grew_ = true;
+        return;
       case Kind::kReasoning:
-        return append(out, event, {{"reasoning_content", event.text}});
+        return append(out, event, outcome, {{"reasoning_content", event.text}});
       case Kind::kContent:
-        return append(out, event, {{"content", event.text}});
+        return append(out, event, outcome, {{"content", event.text}});
       case Kind::kCallBegin:
         return append(
-            out, event,
+            out, event, outcome,
             {{"tool_calls", ChatJson::array({call_json(event.choice, event.call, event.text, "")})}});
       case Kind::kCallArguments:
         return append(
-            out, event,
+            out, event, outcome,
             {{"tool_calls",
               ChatJson::array({{{"index", event.call}, {"function", {{"arguments", event.text}}}}})}});
-      case Kind::kEnd:
+      case Kind::kEnd: {
         if (outcome.finish == Finish::kFailed) return;
-        {
-          ChatJson chunk = chunk_of(event.choice, ChatJson::object(), openai_finish(outcome.finish));
-          chunk["seekline"] = engine_report(service_, {outcome});
-          append_sse(out, chunk);
-        }
-        return;
+        ChatJson chunk = chunk_of(event.choice, ChatJson::object(), openai_finish(outcome.finish));
+        chunk["seekline"] = engine_report(service_, {outcome});
+        return append_sse(out, chunk);
+      }
       case Kind::kProgress:
       case Kind::kCallEnd:
       case Kind::kCallsRejected:
@@ -91,8 +95,11 @@ class ChatRenderer final : public Renderer {
     return chunk;
   }
 
-  void append(std::string& out, const GenerationEvent& event, ChatJson delta) const {
+  void append(std::string& out, const GenerationEvent& event, const ChoiceOutcome& outcome, ChatJson delta) {
     ChatJson chunk = chunk_of(event.choice, std::move(delta), nullptr);
+    if (spec_.n == 1 && cache_grew_)
+      chunk["seekline"] = {{"cache", cache_report(service_, outcome.summary.store_bytes)}};
+    cache_grew_ = false;
     if (event.kind == Kind::kContent && spec_.top_logprobs >= 0)
       chunk["choices"][0]["logprobs"] = {{"content", records_json(service_.tokenizer(), event.records)}};
     append_sse(out, chunk);
@@ -131,6 +138,7 @@ class ChatRenderer final : public Renderer {
   const std::string id_ = random_id("chatcmpl-");
   const std::int64_t created_ = static_cast<std::int64_t>(std::time(nullptr));
   std::vector<std::vector<std::string>> ids_;  // of calls, by choice
+  bool cache_grew_ = false;                    // since the last chunk
 };
 
 // OpenAI's newer clients send the system message as "developer".
@@ -162,8 +170,7 @@ ApiCall openai_chat_call(const Service& service, const ChatJson& json) {
   ApiCall call;
   GenerationSpec& spec = call.spec;
   call.streams = body["stream"].flag(false);
-  const Field options = body["stream_options"];
-  const bool include_usage = options.present() && options.object()["include_usage"].flag(false);
+  const bool include_usage = read_include_usage(body);
   read_sampling(body, spec.sampling);
   spec.n = static_cast<int>(body["n"].integer_or(1, 1, 16));
   spec.stop = read_stop(body["stop"]);

@@ -97,7 +97,7 @@ std::vector<TokenId> ids_of(const Field& list, std::int64_t vocab) {
 // A text, texts, token ids, or lists of token ids.
 std::vector<std::vector<TokenId>> read_prompts(const Service& service, const Field& prompt) {
   if (prompt.is_text()) return {service.encode_text(prompt.text())};
-  prompt.array();
+  prompt.array("a string, token ids, or an array of either");
   if (prompt.size() == 0) prompt.refuse("is empty");
   const std::int64_t vocab = service.model().vocab_size();
   if (prompt.at(0).json().is_number()) return {ids_of(prompt, vocab)};
@@ -117,8 +117,7 @@ ApiCall openai_completions_call(const Service& service, const ChatJson& json) {
   ApiCall call;
   GenerationSpec& spec = call.spec;
   call.streams = body["stream"].flag(false);
-  const Field options = body["stream_options"];
-  const bool include_usage = options.present() && options.object()["include_usage"].flag(false);
+  const bool include_usage = read_include_usage(body);
   read_sampling(body, spec.sampling);
   spec.n = static_cast<int>(body["n"].integer_or(1, 1, 16));
   if (body["best_of"].integer_or(spec.n, 1, 16) != spec.n) body["best_of"].refuse("must equal n");

@@ -37,13 +37,18 @@ void read_sampling(const Field& body, SamplingOptions& s) {
   read_bias(body["logit_bias"], s);
 }
 
+bool read_include_usage(const Field& body) {
+  const Field options = body["stream_options"];
+  return options.present() && options.object()["include_usage"].flag(false);
+}
+
 std::vector<std::string> read_stop(const Field& stop) {
   std::vector<std::string> list;
   if (!stop.present()) return list;
   if (stop.is_text()) {
     list.push_back(stop.text());
   } else {
-    stop.array();
+    stop.array("a string or an array of strings");
     if (stop.size() > kMaxStops) stop.refuse("has more than 16 strings");
     for (std::size_t i = 0; i < stop.size(); ++i) list.push_back(stop.at(i).text());
   }

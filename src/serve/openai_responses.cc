@@ -62,6 +62,7 @@ class ResponseRenderer final : public Renderer {
       case Kind::kEnd:
         return close(outcomes[0].finish != Finish::kLength, out);
       case Kind::kProgress:
+      case Kind::kCache:
         return;
     }
   }
@@ -71,12 +72,9 @@ class ResponseRenderer final : public Renderer {
       open(Item::kMessage, message_item(nullptr, "in_progress"), out);
       close(outcomes[0].finish != Finish::kLength, out);
     }
-    const bool cut = outcomes[0].finish == Finish::kLength;
-    ChatJson json = response(cut ? "incomplete" : "completed", usage_of(count_tokens(spec_, outcomes)));
-    if (cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
-    json["output"] = output_;
-    json["seekline"] = engine_report(service_, outcomes);
-    send(cut ? "response.incomplete" : "response.completed", {{"response", std::move(json)}}, out);
+    ChatJson json = ended_response(outcomes);
+    const std::string type = "response." + json["status"].get<std::string>();
+    send(type.c_str(), {{"response", std::move(json)}}, out);
   }
 
   void fail(const ApiError& error, std::string& out) override {
@@ -102,12 +100,7 @@ class ResponseRenderer final : public Renderer {
       one(Kind::kCallEnd, static_cast<int>(i), "");
     }
     one(Kind::kEnd, -1, "");
-    const bool cut = outcome.finish == Finish::kLength;
-    ChatJson json = response(cut ? "incomplete" : "completed", usage_of(count_tokens(spec_, outcomes)));
-    if (cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
-    json["output"] = output_;
-    json["seekline"] = engine_report(service_, outcomes);
-    return json;
+    return ended_response(outcomes);
   }
 
  private:
@@ -136,6 +129,15 @@ class ResponseRenderer final : public Renderer {
             {"truncation", "disabled"},
             {"usage", std::move(usage)},
             {"metadata", value_or(request_, "metadata", ChatJson::object())}};
+  }
+
+  ChatJson ended_response(const Outcomes& outcomes) const {
+    const bool cut = outcomes[0].finish == Finish::kLength;
+    ChatJson json = response(cut ? "incomplete" : "completed", usage_of(count_tokens(spec_, outcomes)));
+    if (cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    json["output"] = output_;
+    json["seekline"] = engine_report(service_, outcomes);
+    return json;
   }
 
   void send(const char* type, ChatJson fields, std::string& out) {

@@ -11,7 +11,7 @@ namespace {
 std::string joined_texts(const Field& content) {
   if (content.is_text()) return content.text();
   std::string all;
-  content.array();
+  content.array("a string or an array of parts");
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Field part = content.at(i).object();
     const std::string type = part["type"].text();
@@ -155,7 +155,7 @@ ChatRequest responses_chat(const Field& body) {
     message.content.push_back({ChatPart::Kind::kText, input.text()});
     request.messages.push_back(std::move(message));
   } else {
-    input.array();
+    input.array("a string or an array of items");
     for (std::size_t i = 0; i < input.size(); ++i) add_item(input.at(i), request.messages);
     if (input.size() == 0) input.refuse("is empty");
   }

@@ -70,8 +70,8 @@ void Server::handle(const Request& request, Response& response, const Action& ac
                      request.get_header_value(kUnreadable), "unreadable_body");
     action(request, response, id);
     if (reports_itself) return;
-    const int status = response.status < 0 ? 200 : response.status;
-    metrics_.count_request(request.path, status, std::chrono::duration<double>(Clock::now() - start).count());
+    metrics_.count_request(request.path, response.status < 0 ? 200 : response.status);
+    metrics_.observe_request(std::chrono::duration<double>(Clock::now() - start).count());
   } catch (const std::exception& error) {
     send_error(request, response, api_error_of(error), id);
   }

@@ -110,7 +110,7 @@ void Server::send_error(const Request& request, Response& response, const ApiErr
               {"status", error.status()},
               {"code", error.code()},
               {"message", std::string(error.what()).substr(0, 500)}});
-  metrics_.count_request("refused", error.status(), 0);
+  metrics_.count_request("refused", error.status());
 }
 
 // Errors that the HTTP library found by itself have a status and no body.

@@ -168,6 +168,12 @@ std::shared_ptr<Generation> Service::start(const GenerationSpec& original) {
                    "prompt");
   check_lengths(spec);
   check_sampling_options(spec.sampling);
+  for (const auto& [token, bias] : spec.sampling.logit_bias)
+    if (token >= model_->vocab_size())
+      throw ApiError(400,
+                     fmt::format("logit_bias has the key {}, and the vocabulary has {} tokens", token,
+                                 model_->vocab_size()),
+                     "invalid_value", "logit_bias");
   const auto now = SequenceRequest::Clock::now();
   const auto after = [&](double seconds) {
     return now + std::chrono::duration_cast<SequenceRequest::Clock::duration>(

@@ -2,7 +2,7 @@
 """Bad requests by the thousand, half-open connections and 200 clients at once against `seekline serve` with the default
 model: answers are right afterwards and memory stays flat.
 
-    abuse_test.py PROGRAM [--requests N]
+    abuse_test.py PROGRAM [--requests N] [--clients N] [--short]
 
 Exit code 77: the default model has not been fetched."""
 
@@ -18,7 +18,7 @@ import time
 from served_program import SKIP, ServedProgram, default_model_is_there
 
 QUESTION = {"messages": [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}],
-            "temperature": 0, "max_tokens": 24}
+            "temperature": 0, "max_tokens": 24, "logprobs": True}
 
 
 def ask(port, body, timeout=300):
@@ -39,6 +39,8 @@ def bad_request(rng):
     """Bytes that are no good request."""
     path = rng.choice(["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions", "/tokenize"])
     good = json.dumps(QUESTION).encode()
+    if rng.random() < 0.002:  # huge
+        return post(path, b'{"messages": "' + b"x" * (17 << 20) + b'"}')
     kind = rng.randrange(12)
     if kind == 0:
         whole = post(path, good)
@@ -105,6 +107,33 @@ def bad_requests(served, count):
     return statuses
 
 
+def slow_clients(served, count):
+    """Clients that send a byte now and then. How many of them were still connected after the server's patience."""
+    start, hanging, lock = time.monotonic(), [], threading.Lock()
+
+    def work(seed):
+        rng = random.Random(seed)
+        whole = post("/v1/chat/completions", json.dumps(QUESTION).encode())
+        whole = whole[:60] if seed % 2 else whole[:-20] + b" " * 500  # in the header; in the body
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as s:
+            try:
+                s.sendall(b"" if seed % 2 else whole[:150])
+                for byte in whole * 10 if seed % 2 else whole[150:]:
+                    s.sendall(bytes([byte]))
+                    time.sleep(rng.uniform(0.2, 0.5))
+                    if time.monotonic() - start > 25:
+                        with lock:
+                            hanging.append(seed)
+                        return
+            except (ConnectionResetError, BrokenPipeError, TimeoutError):
+                return
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    return threads, hanging
+
+
 def many_clients(served, count):
     failures, answers, lock = [], set(), threading.Lock()
 
@@ -112,7 +141,7 @@ def many_clients(served, count):
         try:
             status, body = ask(served.port, QUESTION)
             with lock:
-                answers.add(body["choices"][0]["message"]["content"] if status == 200 else str(body))
+                answers.add(json.dumps(body["choices"]) if status == 200 else str(body))
         except Exception as error:  # whatever it is, the test fails with it
             with lock:
                 failures.append(repr(error))
@@ -135,14 +164,18 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--requests", type=int, default=10000)
     parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--short", action="store_true", help="for sanitizers, which keep memory of their own")
     options = parser.parse_args()
+    if options.short:
+        options.requests, options.clients = 1000, 16
     if not default_model_is_there():
         print("skipped: the default model has not been fetched (./dev run fetches it)", file=sys.stderr)
         sys.exit(SKIP)
     with ServedProgram(options.program, "--max-waiting", "400", "--body-seconds", "5") as served:
         right = ask(served.port, QUESTION)
         expect(right[0] == 200, right)
-        answer = right[1]["choices"][0]["message"]["content"]
+        answer = json.dumps(right[1]["choices"])  # with log probabilities: every bit of it
+        slow, hanging = slow_clients(served, options.clients // 5)
         bad_requests(served, max(400, options.requests // 10))  # warm: threads, buffers, arenas
         before = served.resident_bytes()
         start = time.monotonic()
@@ -163,8 +196,12 @@ def main():
         bad_requests(served, options.requests // 2)
         last = served.resident_bytes()
         print(f"memory of its own: {before >> 20} MiB, {after >> 20} MiB after, {last >> 20} MiB after twice the work")
-        expect(last < after * 1.1 + (16 << 20), "memory grows with the requests")
-        expect(ask(served.port, QUESTION)[1]["choices"][0]["message"]["content"] == answer, "another answer afterwards")
+        expect(options.short or last < after * 1.1 + (16 << 20), "memory grows with the requests")
+        expect(json.dumps(ask(served.port, QUESTION)[1]["choices"]) == answer, "another answer afterwards")
+        for thread in slow:
+            thread.join()
+        expect(not hanging, f"slow clients that were never sent away: {hanging}")
+        expect(served.other == [], f"lines of the log that are not JSON: {served.other[:3]}")
         code, seconds = served.stop()
         expect(code == 0, f"exit code {code}")
         print(f"ended in {seconds:.1f} s")

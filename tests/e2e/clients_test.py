@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives `seekline serve` and the default model with the official client packages `openai` and `anthropic`.
 
-    clients_test.py PROGRAM VENV_FOLDER
+    clients_test.py PROGRAM VENV_FOLDER [--short]
 
 The packages come from PyPI into VENV_FOLDER, once. Exit code 77: PyPI or the default model cannot be reached."""
 
@@ -49,7 +49,10 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"},
                                            "tags": {"type": "array", "items": {"enum": ["a", "b"]}}},
           "required": ["name", "age"], "additionalProperties": False}
-served = None
+TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "data" / "models" / "v41-tiny"
+SHORT = "--short" in sys.argv  # for sanitizers
+MANY = 6 if SHORT else 32      # clients at once
+served = thinks = None
 
 
 def question(text="What is the capital of France? Answer in one sentence."):
@@ -154,6 +157,49 @@ class OpenAi(unittest.TestCase):
         reply = self.client.completions.create(model=self.model, prompt="One, two, three,", max_tokens=6, temperature=0)
         self.assertIn("four", reply.choices[0].text)
 
+    def test_an_answer_cut_by_the_limit_is_valid_and_says_so(self):
+        form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
+        reply = self.client.chat.completions.create(model=self.model, messages=question("Invent a person."), max_tokens=22, seed=1,
+                                                    temperature=2, response_format=form)
+        jsonschema.validate(json.loads(reply.choices[0].message.content), PERSON)
+        self.assertEqual(reply.choices[0].finish_reason, "length", reply.choices[0].message.content)
+
+    def test_tools_stream(self):
+        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": WEATHER}}]
+        ask = dict(model=self.model, messages=question("What is the weather in Paris?"), tools=tools, tool_choice="required",
+                   temperature=0, max_tokens=80)
+        whole = self.client.chat.completions.create(**ask).choices[0].message.tool_calls[0].function
+        name, arguments, finish = "", "", None
+        for chunk in self.client.chat.completions.create(stream=True, **ask):
+            for call in chunk.choices[0].delta.tool_calls or []:
+                name += call.function.name or ""
+                arguments += call.function.arguments or ""
+            finish = chunk.choices[0].finish_reason or finish
+        self.assertEqual((name, arguments, finish), (whole.name, whole.arguments, "tool_calls"))
+
+    def test_responses_call_functions(self):
+        tools = [{"type": "function", "name": "get_weather", "parameters": WEATHER, "strict": False}]
+        ask = dict(model=self.model, input=question("What is the weather in Paris? Call get_weather."), tools=tools, temperature=0,
+                   max_output_tokens=80)
+        reply = self.client.responses.create(tool_choice="required", **ask)
+        call = reply.output[-1]
+        self.assertEqual((reply.status, call.type, call.name), ("completed", "function_call", "get_weather"))
+        with self.client.responses.stream(tool_choice="required", **ask) as stream:
+            types = [event.type for event in stream]
+            final = stream.get_final_response()
+        self.assertEqual(final.output[-1].arguments, call.arguments)
+        self.assertEqual((types[0], types[1], types[-1]), ("response.created", "response.in_progress", "response.completed"))
+        self.assertLess(types.index("response.output_item.added"), types.index("response.function_call_arguments.delta"))
+        self.assertLess(types.index("response.function_call_arguments.done"), types.index("response.output_item.done"))
+        turns = [*ask["input"], call.model_dump(exclude_none=True),
+                 {"type": "function_call_output", "call_id": call.call_id, "output": "sunny, 21 degrees"}]
+        self.assertTrue(self.client.responses.create(**{**ask, "input": turns}).output_text)
+
+    def test_responses_refuse_what_is_not_stored(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.responses.create(model=self.model, input="x", previous_response_id="resp_1")
+        self.assertIn("previous_response_id", str(caught.exception))
+
     def test_errors_are_theirs(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.client.chat.completions.create(model=self.model, messages=question("word " * 9000))
@@ -179,8 +225,8 @@ class OpenAi(unittest.TestCase):
 
             return await asyncio.gather(*(one(i) for i in range(count)))
 
-        together = asyncio.run(run(32))
-        for i in (0, 5, 31):
+        together = asyncio.run(run(MANY))
+        for i in (0, MANY // 2, MANY - 1):
             reply = self.client.chat.completions.create(model=self.model, messages=question(f"Count from {i} upwards."),
                                                         temperature=0, max_tokens=12)
             self.assertEqual(reply.choices[0].message.content, together[i])
@@ -250,6 +296,28 @@ class Anthropic(unittest.TestCase):
         reply = self.create(max_tokens=2, messages=question())
         self.assertEqual(reply.stop_reason, "max_tokens")
 
+    def test_many_at_once_answer_as_alone(self):
+        def ask(i):
+            return dict(model="any", max_tokens=12, messages=question(f"Count from {i} upwards."), extra_body={"temperature": 0})
+
+        async def run(count):
+            client = anthropic.AsyncAnthropic(base_url=served.url, api_key="secret", max_retries=0, timeout=300)
+            replies = await asyncio.gather(*(client.messages.create(**ask(i)) for i in range(count)))
+            return [reply.content[0].text for reply in replies]
+
+        together = asyncio.run(run(MANY))
+        for i in (0, MANY // 2, MANY - 1):
+            self.assertEqual(self.client.messages.create(**ask(i)).content[0].text, together[i])
+
+    def test_a_stream_that_is_left_stops_the_work(self):
+        with self.stream(max_tokens=4000, messages=question("Write a long story.")) as stream:
+            next(iter(stream.text_stream))
+        for _ in range(100):
+            if own("/stats")["running"] == 0:
+                return
+            time.sleep(0.05)
+        self.fail("the sequence runs on")
+
     def test_a_prefill_is_continued(self):
         turns = question("What is the capital of France?") + [{"role": "assistant", "content": "The capital of France is"}]
         reply = self.create(max_tokens=10, messages=turns)
@@ -264,17 +332,66 @@ class Anthropic(unittest.TestCase):
                 model="any", max_tokens=1, messages=question())
         with self.assertRaises(anthropic.BadRequestError):
             self.create(max_tokens=10, messages=[])
+        with self.assertRaises(anthropic.BadRequestError) as caught:
+            self.create(max_tokens=10, messages=question(), thinking={"type": "enabled", "budget_tokens": 10})
+        self.assertEqual(caught.exception.body["error"]["type"], "invalid_request_error")
+
+
+class Thinking(unittest.TestCase):
+    """A V4.1 model of random weights: what it says means nothing, but it thinks."""
+
+    def test_openai_gets_reasoning_content_and_its_limit(self):
+        client = openai.OpenAI(base_url=thinks.url + "/v1", api_key="none", max_retries=0)
+        ask = dict(model="any", messages=question(), temperature=0, max_tokens=40, reasoning_effort="low",
+                   extra_body={"max_reasoning_tokens": 9})
+        reply = client.chat.completions.create(**ask)
+        self.assertTrue(reply.choices[0].message.reasoning_content and reply.choices[0].message.content)
+        self.assertLessEqual(reply.usage.completion_tokens_details.reasoning_tokens, 10)
+        deltas = [chunk.choices[0].delta for chunk in client.chat.completions.create(stream=True, **ask)]
+        self.assertEqual("".join(getattr(d, "reasoning_content", None) or "" for d in deltas), reply.choices[0].message.reasoning_content)
+        self.assertEqual("".join(d.content or "" for d in deltas), reply.choices[0].message.content)
+        off = client.chat.completions.create(model="any", messages=question(), max_tokens=5, extra_body={"thinking": {"type": "disabled"}})
+        self.assertIsNone(getattr(off.choices[0].message, "reasoning_content", None))
+        with self.assertRaises(openai.BadRequestError):
+            client.chat.completions.create(model="any", messages=question(), extra_body={"reasoning_effort": 101})
+
+    def test_responses_have_a_reasoning_item(self):
+        client = openai.OpenAI(base_url=thinks.url + "/v1", api_key="none", max_retries=0)
+        with client.responses.stream(model="any", input="Hello", temperature=0, max_output_tokens=40,
+                                     extra_body={"max_reasoning_tokens": 9}) as stream:
+            events = list(stream)
+        final = events[-1].response
+        self.assertEqual([item.type for item in final.output], ["reasoning", "message"])
+        self.assertIn("response.reasoning_text.delta", [event.type for event in events])
+        self.assertEqual(events[-1].type, "response.incomplete")
+        self.assertEqual((final.status, final.incomplete_details.reason), ("incomplete", "max_output_tokens"))
+
+    def test_anthropic_gets_thinking_blocks_within_the_budget(self):
+        client = anthropic.Anthropic(base_url=thinks.url, api_key="none", max_retries=0)
+        ask = dict(model="any", max_tokens=40, messages=question(), thinking={"type": "enabled", "budget_tokens": 9},
+                   extra_body={"temperature": 0})
+        reply = client.messages.create(**ask)
+        self.assertEqual([block.type for block in reply.content], ["thinking", "text"])
+        with client.messages.stream(**ask) as stream:
+            events = [event.type for event in stream]
+            final = stream.get_final_message()
+        self.assertEqual([block.model_dump() for block in final.content], [block.model_dump() for block in reply.content])
+        self.assertEqual((events[0], events[-1]), ("message_start", "message_stop"))
+        turns = question() + [{"role": "assistant", "content": [b.model_dump() for b in reply.content]}, *question("And now?")]
+        self.assertTrue(client.messages.create(**{**ask, "messages": turns}).content)
 
 
 def main():
-    global served
+    global served, thinks
     served = ServedProgram(sys.argv[1], "--api-key", "secret", "--max-waiting", "300")
-    with served:
+    thinks = ServedProgram(sys.argv[1], model=TINY)
+    with served, thinks:
         result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1, warnings="ignore").result
-        code, seconds = served.stop()
-    if code != 0 or seconds > 35:
-        print(f"the server ended with {code} after {seconds:.1f} s", file=sys.stderr)
-        sys.exit(1)
+        ends = [server.stop() for server in (served, thinks)]
+    for server, (code, seconds) in zip((served, thinks), ends):
+        if code != 0 or seconds > 35 or server.other:
+            print(f"a server ended with {code} after {seconds:.1f} s, and said {server.other}", file=sys.stderr)
+            sys.exit(1)
     sys.exit(0 if result.wasSuccessful() else 1)
 
 

@@ -69,7 +69,11 @@ def an_answer_can_be_stopped(page, mock):
     page.click("#new-chat")
     before = mock.broken
     ask(page, "slow one", wait=False)
+    page.wait("/reading the prompt, \\d+ of \\d+ tokens/.test(document.getElementById('state').innerText)")
+    expect(page.js("document.querySelectorAll('.turn').length"), 1, "the turn's tokens while the prompt is read")
+    shot(page, "reading")
     page.wait("document.querySelector('.assistant .markdown')?.innerText.length > 40")
+    expect(page.js("document.getElementById('cache-total').innerText") != "", True, "cache bytes while it answers")
     expect(page.js("document.getElementById('stop').classList.contains('hidden')"), False, "a stop button")
     shot(page, "streaming")
     page.key("Escape")
@@ -195,6 +199,8 @@ def it_has_two_schemes_and_fits_small_windows(page, mock):
     page.js("document.getElementById('show-engine').click()")
     page.wait("document.getElementById('engine').getBoundingClientRect().right <= innerWidth + 1")
     shot(page, "small-engine")
+    page.js("document.getElementById('log').dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
+    page.wait("document.getElementById('engine').getBoundingClientRect().left >= innerWidth")
 
 
 def nothing_comes_from_outside(page, mock):

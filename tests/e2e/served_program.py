@@ -1,5 +1,6 @@
 """Starts `seekline serve` for a test and reads its log."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -44,6 +45,22 @@ class ServedProgram:
     @property
     def port(self):
         return int(self.url.rsplit(":", 1)[1])
+
+    def request(self, method, path, body=None, headers=None, timeout=300):
+        """Status, headers and JSON of an answer (its text where it is none)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+        reply = connection.getresponse()
+        text = reply.read()
+        connection.close()
+        try:
+            return reply.status, dict(reply.getheaders()), json.loads(text)
+        except ValueError:
+            return reply.status, dict(reply.getheaders()), text.decode(errors="replace")
+
+    def stats(self):
+        return self.request("GET", "/stats")[2]
 
     def resident_bytes(self):
         """Memory of its own: mapped weights are not counted."""

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 #include <random>
 
 #include "engine/golden_model.h"
@@ -45,6 +46,9 @@ class Recorder : public SequenceClient {
     journal_.add({Happening::Kind::kStart, who_, report.reused_tokens});
   }
   void on_prompt(std::int64_t done) override { journal_.add({Happening::Kind::kPrompt, who_, done}); }
+  void on_cache(std::span<const std::int64_t> bytes) override {
+    cache_bytes.push_back(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}));
+  }
   std::span<const std::uint8_t> allowed() override { return mask; }
   bool on_token(const Choice& choice) override {
     tokens.push_back(choice.token);
@@ -61,6 +65,7 @@ class Recorder : public SequenceClient {
   std::vector<std::int32_t> tokens;
   std::vector<float> logprobs;
   std::vector<std::uint8_t> mask;
+  std::vector<std::int64_t> cache_bytes;
   std::size_t stop_after = 0;
   SequenceSummary summary;
 
@@ -180,7 +185,10 @@ TEST(Scheduler, APreemptedSequenceGoesOnAsIfNothingHadHappened) {
     scheduler.submit(requests.back(), recorders.back());
   }
   ASSERT_TRUE(journal.wait([&](const auto& list) { return all_ended(list, 4); }));
-  EXPECT_GT(scheduler.stats().preempted, 0);
+  const SchedulerStats stats = scheduler.stats();
+  EXPECT_GT(stats.preempted, 0);
+  EXPECT_EQ(stats.prompt_tokens, 240 + 241 + 242 + 243);
+  EXPECT_EQ(stats.reused_tokens, 0) << "what a preempted sequence finds again is not reuse of its prompt";
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(recorders[i]->summary.end, SequenceEnd::kLength) << recorders[i]->summary.message;
     EXPECT_TRUE(answer_of(*recorders[i]) == alone(reference, requests[i])) << "sequence " << i;
@@ -335,6 +343,21 @@ TEST(Scheduler, DeadlinesAndTheCacheLimitEndASequenceInTheirOwnWords) {
   EXPECT_EQ(grows->summary.prompt_tokens + grows->summary.generated_tokens, 513);
   EXPECT_EQ(late->summary.end, SequenceEnd::kQueueTimeout);
   EXPECT_TRUE(slow->summary.end == SequenceEnd::kTimeout || slow->summary.end == SequenceEnd::kQueueTimeout);
+}
+
+TEST(Scheduler, TheMemoryOfAGrowingCacheIsToldPageByPage) {
+  const std::shared_ptr<Model> model = open_limited("llama-gqa-tiny", 64);
+  std::mt19937 random(2);
+  Journal journal;
+  Scheduler scheduler(model, live(*model), {});
+  const auto grows = std::make_shared<Recorder>(journal, 0);
+  scheduler.submit(request_of(random, *model, 250, 300), grows);
+  ASSERT_TRUE(journal.wait([](const auto& list) { return all_ended(list, 1); }));
+  ASSERT_EQ(grows->cache_bytes.size(), 3U);  // at 64, 257 and 513 tokens
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(grows->cache_bytes[i], page_bytes_at(model->pages(), static_cast<std::int64_t>(i) * 256 + 1));
+  const std::vector<std::int64_t>& last = grows->summary.store_bytes;
+  EXPECT_EQ(std::accumulate(last.begin(), last.end(), std::int64_t{0}), grows->cache_bytes.back());
 }
 
 TEST(Scheduler, OnlyAllowedTokensAreChosenAndTheClientHasTheLastWord) {

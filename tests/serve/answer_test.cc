@@ -134,13 +134,26 @@ TEST(Answer, AConstrainedAnswerIsWholeHoweverFewTokensThereAre) {
     answer.on_end(summary);
     drain(*generation);
     const ChoiceOutcome& outcome = generation->outcomes()[0];
-    cut += goes_on ? 0 : 1;
+    cut += outcome.finish == Finish::kLength ? 1 : 0;
+    EXPECT_TRUE(trial > 0 || outcome.finish == Finish::kLength) << "the shortest answer was not the model's";
     const ChatJson value = ChatJson::parse(outcome.content, nullptr, false);
     ASSERT_TRUE(value.is_object()) << outcome.content;
     EXPECT_TRUE(value.contains("name") && value.contains("tags")) << outcome.content;
     EXPECT_LE(outcome.completion_tokens, max_tokens);
   }
   EXPECT_GT(cut, 0);
+}
+
+TEST(Answer, AConstrainedAnswerThatEndsByItselfWasNotCut) {
+  GenerationSpec spec = chat_spec(false, ReplyStart::kContent);
+  spec.grammar = Grammar::json_object();
+  const ChoiceOutcome whole = outcome_of(spec, {R"({"a": 1})", false});
+  EXPECT_EQ(whole.content, R"({"a": 1})");
+  EXPECT_EQ(whole.finish, Finish::kStop);
+  const ChoiceOutcome cut = outcome_of(spec, {R"({"a": [1, 2, 3, 4, 5, 6]})", false, 9});
+  EXPECT_TRUE(ChatJson::parse(cut.content, nullptr, false).is_object()) << cut.content;
+  EXPECT_EQ(cut.finish, Finish::kLength);
+  EXPECT_LE(cut.completion_tokens, 9);
 }
 
 }  // namespace

@@ -136,6 +136,32 @@ TEST(OpenAiChat, ChunksAddUpToTheWholeMessage) {
       told.body["usage"]["total_tokens"]);
 }
 
+TEST(OpenAiChat, ReuseIsToldBeforeTheAnswerBeginsAndGrowthWithIt) {
+  const AnswerContext context = tiny_context();
+  ChatJson request = chat_request();
+  request["stream"] = true;
+  ApiCall call = openai_chat_call(tiny_service(), request);
+  const auto generation = std::make_shared<Generation>(1);
+  Answer answer(context, call.spec, 0, 100, generation);
+  ReuseReport reuse;
+  reuse.prompt_tokens = 50;
+  reuse.reused_tokens = 30;
+  const std::vector<std::int64_t> bytes(tiny_service().model().plan().stores.size(), 7);
+  answer.on_start(reuse);
+  answer.on_cache(bytes);
+  for (const TokenId token : context.tokenizer->encode("one two three", false))
+    answer.on_token({token, 0, {}});
+  answer.on_end({});
+  std::string out;
+  while (auto event = generation->next(Generation::Clock::now()))
+    call.renderer->render(*event, generation->outcomes(), out);
+  const std::vector<Event> events = parse_sse(out);
+  EXPECT_EQ(events.at(0).data["seekline"]["prompt_tokens"]["reused"], 30);
+  EXPECT_EQ(events.at(0).data["seekline"]["prompt_tokens"]["computed"], 20);
+  EXPECT_EQ(events.at(1).data["seekline"]["cache"]["bytes"], 7 * bytes.size());
+  EXPECT_FALSE(events.at(2).data.contains("seekline"));
+}
+
 TEST(OpenAiChat, UsageComesAtTheEndOfAStreamThatAsksForIt) {
   ChatJson request = chat_request();
   EXPECT_FALSE(tell(chat, request, {"a</think>b"}).events.at(2).data.contains("usage"));

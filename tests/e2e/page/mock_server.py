@@ -112,9 +112,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
         self.wfile.flush()
 
+    def cache(self, prompt):
+        stores = [{"store": s["store"], "bytes": s["row_bytes"] * min(prompt, 128)} for s in self.stats()["stores"]]
+        return {"bytes": sum(s["bytes"] for s in stores), "stores": stores}
+
     def stream(self, body, text):
         started = time.monotonic()
-        self.event({"role": "assistant", "content": ""})
+        prompt = sum(len(m["content"]) for m in body["messages"]) // 4 + 8
+        reused = min(self.server.tokens_seen, prompt - 4)
+        tokens = {"reused": reused, "replayed": reused // 5, "computed": prompt - reused, "from": "memory",
+                  "why_not_more": "the last message is new"}
+        self.event({"role": "assistant", "content": ""}, seekline={"prompt_tokens": tokens})
+        if text.startswith("slow"):
+            self.wfile.write(f": prompt {reused + 1}/{prompt}\n\n".encode())
+            self.wfile.flush()
+            time.sleep(0.7)
         pause = 0.03 if text.startswith("slow") else 0.002
         if text.startswith("think"):
             for piece in ("First I ", "weigh ", "the matter."):
@@ -126,18 +138,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if text.startswith("break") and i == 2:
                 self.wfile.write(b'data: {"error": {"message": "the engine stumbled"}}\n\n')
                 return
-            self.event({"content": piece})
+            more = {"seekline": {"cache": self.cache(prompt)}} if i == 0 else {}
+            self.event({"content": piece}, **more)
             time.sleep(pause)
-        prompt = sum(len(m["content"]) for m in body["messages"]) // 4 + 8
-        reused = min(self.server.tokens_seen, prompt - 4)
         self.server.tokens_seen = prompt + len(pieces)
-        stores = [{"store": s["store"], "bytes": s["row_bytes"] * min(prompt, 128)} for s in self.stats()["stores"]]
         seconds = time.monotonic() - started
-        report = {"prompt_tokens": {"reused": reused, "replayed": reused // 5, "computed": prompt - reused,
-                                    "from": "memory", "why_not_more": "the last message is new"},
+        report = {"prompt_tokens": tokens,
                   "seconds": {"queue": 0.01, "prompt": 0.2, "answer": seconds},
                   "tokens_per_second": {"prompt": 512.0, "answer": 24.5}, "preemptions": 0,
-                  "cache": {"bytes": sum(s["bytes"] for s in stores), "stores": stores}}
+                  "cache": self.cache(prompt)}
         self.event({}, "length" if text.startswith("long") else "stop", seekline=report)
         self.wfile.write(b"data: [DONE]\n\n")
 
