@@ -384,7 +384,7 @@ class Thinking(unittest.TestCase):
 def main():
     global served, thinks
     served = ServedProgram(sys.argv[1], "--api-key", "secret", "--max-waiting", "300")
-    thinks = ServedProgram(sys.argv[1], model=TINY)
+    thinks = ServedProgram(sys.argv[1], "--threads", "1", model=TINY)
     with served, thinks:
         result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1, warnings="ignore").result
         ends = [server.stop() for server in (served, thinks)]

@@ -23,7 +23,7 @@ LONG = [30 + i * i % 900 for i in range(100_000)]  # token ids of a prompt that 
 
 
 def serve(*flags):
-    return ServedProgram(program, *flags, model=model)
+    return ServedProgram(program, "--threads", "1", *flags, model=model)  # a second thread has nothing to do here
 
 
 def expect(condition, words, found=None):
