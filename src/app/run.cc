@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "app/commands.h"
+#include "app/demo.h"
 #include "app/reuse_options.h"
 #include "app/session_talk.h"
 #include "engine/generate.h"
@@ -30,7 +31,7 @@ struct RunOptions {
   ReuseOptions reuse;
   std::string folder, prompt, file, system, session;
   GenerateOptions generate;
-  bool raw = false;
+  bool raw = false, demo = false;
 };
 
 std::string read_all(std::istream& in, const std::string& name) {
@@ -85,6 +86,8 @@ void print_figures(const Session& session, double read_seconds, const Generated&
 }
 
 void run(RunOptions& o) {
+  if (o.demo)
+    return run_demo(o.folder.empty() ? shipped_model_folder().string() : o.folder, o.model, o.reuse);
   if (o.folder.empty()) o.folder = default_model_folder();
   const std::shared_ptr<Model> model = Model::open(o.folder, o.model);
   check_sampling_options(o.generate.sampling);
@@ -124,6 +127,11 @@ void add_run_command(CLI::App& app) {
   command->add_flag("--raw", o->raw, "continue the text as it stands, without the model's chat form");
   command->add_option("--session", o->session,
                       "go on with the session in this file, if it is there, and leave it there again");
+  command
+      ->add_flag("--demo", o->demo,
+                 "questions about a long document, answered by the small trained model that comes with the "
+                 "sources; with cache bytes by store, rows read and prefill work beside them")
+      ->excludes("prompt", "--file", "--system", "--raw", "--session");
   add_sampling_options(*command, o->generate);
   add_reuse_options(*command, o->reuse, o->model);
   add_model_options(*command, o->model);

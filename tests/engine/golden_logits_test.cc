@@ -10,6 +10,8 @@ TEST(GoldenLogits, V41TinyLongExact) { check_model("v41-tiny-long", kExact); }
 TEST(GoldenLogits, V41TinyLongPlain) { check_model("v41-tiny-long", kPlain); }
 TEST(GoldenLogits, V41TinyMtpExactWithDraftStagesUnused) { check_model("v41-tiny-mtp", kExact); }
 TEST(GoldenLogits, V41TinyMtpPlain) { check_model("v41-tiny-mtp", kPlain); }
+TEST(GoldenLogits, NanoV41TrainedExact) { check_model("nano-v41", kExact); }
+TEST(GoldenLogits, NanoV41TrainedPlain) { check_model("nano-v41", kPlain); }
 TEST(GoldenLogits, V4TinyExact) { check_model("v4-tiny", kExact); }
 TEST(GoldenLogits, V4TinyPlain) { check_model("v4-tiny", kPlain); }
 TEST(GoldenLogits, V4TinyPure) { check_model("v4-tiny", kPure); }

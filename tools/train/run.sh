@@ -23,4 +23,5 @@ if grep -qs nano.train "/proc/$pid/cmdline"; then
 fi
 export TORCHINDUCTOR_CACHE_DIR=$state/inductor OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1
 nohup setsid nice -n 19 "$state/venv/bin/python" -m nano.train "$state" "$@" >>"$state/train.out" 2>&1 &
+echo $! >"$state/train.pid"         # before it has loaded anything: a second start must see it
 echo "started; log: $state/log.jsonl"

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from . import measure, model, report
 from .engine import Engine
@@ -35,16 +36,22 @@ class Results:
         return any(d['id'] not in self.found for d in documents)
 
 
-def run(engine, folder, documents, settings, results):
+def run(engine, folder, documents, settings, results, jobs):
+    """Chunk by chunk: the reference, then the settings that lack it, `jobs` at a time."""
     for first in range(0, len(documents), CHUNK):
         chunk = documents[first:first + CHUNK]
         due = [s for s in [REFERENCE, *settings] if results[s.name].lacks(chunk)]
         if not due:
             continue
-        exact = engine.logits(folder[REFERENCE.name], REFERENCE, chunk)
-        for s in due:
-            other = exact if s is REFERENCE else engine.logits(folder[s.name], s, chunk)
-            results[s.name].add([measure.document(*x) for x in zip(chunk, exact, other)])
+        reference = engine.logits(folder[REFERENCE.name], REFERENCE, chunk)
+
+        def figures(s):
+            other = reference if s is REFERENCE else engine.logits(folder[s.name], s, chunk)
+            return [measure.document(d, z, *x) for d, (z, _), x in zip(chunk, reference, other)]
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for s, found in zip(due, pool.map(figures, due)):
+                results[s.name].add(found)
         print(f'{first + len(chunk)} of {len(documents)} documents', flush=True)
 
 
@@ -56,7 +63,8 @@ def main():
     a.add_argument('--seekline', default='build/release/seekline')
     a.add_argument('--settings', nargs='+', help='names or groups; default: all')
     a.add_argument('--limit', type=int, help='documents at most, spread over the lengths')
-    a.add_argument('--threads', type=int, default=0)
+    a.add_argument('--arithmetic', choices=('f32', 'fast'), default='f32', help='of all settings but the one that changes it; fast takes a third of the time')
+    a.add_argument('--jobs', type=int, default=os.cpu_count(), help='settings at a time, one thread each')
     a.add_argument('--no-plots', action='store_true')
     a = a.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -65,19 +73,19 @@ def main():
     if a.limit:
         documents = documents[::max(1, len(documents) // a.limit)][:a.limit]
     with tempfile.TemporaryDirectory() as scratch:
-        engine = Engine(a.seekline, scratch, a.threads)
-        wanted = chosen(a.settings)
+        engine = Engine(a.seekline, scratch, 1, a.arithmetic)
+        wanted = chosen(a.settings, a.arithmetic)
         refused = [(s, m) for s in wanted if (m := engine.missing(s))]
         for s, missing in refused:
             print(f'{s.name}: not in this build (seekline logits has no {", ".join(missing)})')
         settings = [s for s in wanted if not engine.missing(s)]
         folder = {s.name: model.derive(a.model, s, scratch) for s in [REFERENCE, *settings]}
         results = {s.name: Results(a.out, s) for s in [REFERENCE, *settings]}
-        run(engine, folder, documents, settings, results)
+        run(engine, folder, documents, settings, results, a.jobs)
     rows = [report.row(s, documents, [results[s.name].found[d['id']] for d in documents]) for s in [REFERENCE, *settings]]
     with open(os.path.join(a.out, 'report.json'), 'w', encoding='utf-8') as f:
-        json.dump({'rows': rows, 'refused': [{'name': s.name, 'missing': m} for s, m in refused]}, f, indent=1)
-    text = report.table(rows, refused) + '\n' + report.distances(rows)
+        json.dump({'arithmetic': a.arithmetic, 'rows': rows, 'refused': [{'name': s.name, 'missing': m} for s, m in refused]}, f, indent=1)
+    text = '\n'.join([report.table(rows, refused), report.distances(rows), report.prompts(rows)])
     with open(os.path.join(a.out, 'report.md'), 'w', encoding='utf-8') as f:
         f.write(text)
     print(text)

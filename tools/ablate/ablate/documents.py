@@ -1,5 +1,5 @@
 """Held-out look-up documents as tokens, from the training's generator with seeds and real sentences it never uses:
-   python -m ablate.documents TOKENIZER REAL_TXT OUT.json [--count N] [--tokens T ..]
+   python -m ablate.documents TOKENIZER REAL_TXT OUT.json [--tokens T ..] [--count N ..]
 """
 import argparse
 import json
@@ -43,12 +43,14 @@ def main():
     a.add_argument('tokenizer')
     a.add_argument('real')
     a.add_argument('out')
-    a.add_argument('--count', type=int, default=160, help='documents of each length')
-    a.add_argument('--tokens', type=int, nargs='+', default=[1024, 2048])
+    a.add_argument('--tokens', type=int, nargs='+', default=[384, 1024, 2048], help='lengths')
+    a.add_argument('--count', type=int, nargs='+', default=[180, 90, 40], help='documents of each length')
     a.add_argument('--questions', type=int, default=6)
     a = a.parse_args()
     writer = Writer(Tokenizer.from_file(a.tokenizer), text.load(a.real)[1])
-    found = [document(writer, SEED + 100_000 * t + i, t, a.questions) for t in a.tokens for i in range(a.count)]
+    if len(a.count) != len(a.tokens):
+        raise SystemExit(f'ablate.documents: {len(a.tokens)} lengths, but {len(a.count)} counts')
+    found = [document(writer, SEED + 100_000 * t + i, t, a.questions) for t, n in zip(a.tokens, a.count) for i in range(n)]
     with open(a.out, 'w', encoding='utf-8') as f:
         json.dump({'documents': found}, f)
     print(f'{len(found)} documents, {sum(len(d["tokens"]) for d in found)} tokens, {sum(len(d["answers"]) for d in found)} questions')

@@ -8,16 +8,21 @@ def log_softmax(z):
     return z - np.log(np.exp(z).sum(-1, keepdims=True))
 
 
-def document(d, exact, other):
-    """d as documents.py makes it, exact and other [tokens, vocabulary] logits -> figures. Rows counted: those that predict a token
-    behind the prompt (answers, further questions), and for `body` those inside the prompt."""
-    at = slice(d['prompt'] - 1, len(d['tokens']) - 1)
-    target = np.array(d['tokens'][1:])
-    p, q = log_softmax(exact[at]), log_softmax(other[at])
+def document(d, reference, other, evaluations=None):
+    """d as documents.py makes it -> figures. Logits begin at any token up to the prompt's last and end at the document's. Rows counted: those
+    that predict a token behind the prompt (answers, further questions); for `body` those inside the prompt, where the logits have them."""
+    count = len(d['tokens']) - d['prompt']
+    target = np.array(d['tokens'][d['prompt']:])
+    theirs, mine = (z[-count - 1:-1] for z in (reference, other))
+    p, q = log_softmax(theirs), log_softmax(mine)
     kl = (np.exp(p) * (p - q)).sum(-1)
-    body = log_softmax(other[:d['prompt'] - 1])
-    best = other.argmax(-1)
-    return dict(id=d['id'], rows=len(kl), kl=float(kl.sum()), kl_first=float(kl[0]), agree=int((p.argmax(-1) == q.argmax(-1)).sum()),
-                nll=float(-q[np.arange(len(q)), target[at]].sum()),
-                body_rows=len(body), body_nll=float(-body[np.arange(len(body)), target[:len(body)]].sum()),
-                right=[bool((best[a['first'] - 1:a['end'] - 1] == target[a['first'] - 1:a['end'] - 1]).all()) for a in d['answers']])
+    right = mine.argmax(-1) == target
+    out = dict(id=d['id'], rows=count, kl=float(kl.sum()), kl_first=float(kl[0]), agree=int((p.argmax(-1) == q.argmax(-1)).sum()),
+               same=bool(np.array_equal(theirs, mine)), nll=float(-q[np.arange(count), target].sum()),
+               right=[bool(right[a['first'] - d['prompt']:a['end'] - d['prompt']].all()) for a in d['answers']])
+    if len(other) == len(d['tokens']):
+        body = log_softmax(other[:d['prompt'] - 1])
+        out.update(body_rows=len(body), body_nll=float(-body[np.arange(len(body)), d['tokens'][1:d['prompt']]].sum()))
+    if evaluations is not None:
+        out.update(prompt=d['prompt'], encoder=int(evaluations[0]), decoder=int(evaluations[1]))
+    return out

@@ -44,7 +44,7 @@ def by_distance(rows, names, path):
 
 
 def write(rows, folder):
-    others = [r for r in rows if r['name'] != 'exact']
-    bars(others, 'kl', 'KL to the exact run, nats a token', os.path.join(folder, 'kl.svg'), log=True)
+    others = [r for r in rows if r['name'] != 'reference']
+    bars(others, 'kl', 'KL to the reference, nats a token', os.path.join(folder, 'kl.svg'), log=True)
     bars(rows, 'accuracy', 'look-up accuracy', os.path.join(folder, 'accuracy.svg'))
-    by_distance(rows, ('exact', 'select-all', 'top-k-1/4', 'window-1/2', 'engram-off', 'ced'), os.path.join(folder, 'distance.svg'))
+    by_distance(rows, ('reference', 'select-all', 'top-k-1/4', 'window-1/2', 'engram-off', 'ced'), os.path.join(folder, 'distance.svg'))

@@ -1,11 +1,12 @@
-"""What is measured: each setting is the deployed model, computed exactly, with one thing changed.
+"""What is measured: each setting is the deployed model, every layer run on every token, with one thing changed.
 
 A thing is changed by flags of `seekline logits` or by a derived model folder (model.py): another number in config.json, or
 weights set to zero. `needs` names flags that a build must know; where it does not, the setting is refused by name.
 """
 from dataclasses import dataclass, field
+from typing import Callable, Optional
 
-EXACT = {'--activations': 'reference', '--rows': 'deployed', '--arithmetic': 'f32'}
+DEPLOYED = {'--activations': 'reference', '--rows': 'deployed'}
 
 
 @dataclass(frozen=True)
@@ -13,13 +14,21 @@ class Setting:
     name: str
     group: str
     about: str
-    flags: dict = field(default_factory=dict)       # added to EXACT
+    flags: dict = field(default_factory=dict)       # added to DEPLOYED
     config: tuple = ()                              # functions text_config -> {key: value}
     zero: tuple = ()                                # endings of weights set to zero
-    needs: tuple = ()
+    hits: Optional[Callable] = None                 # prompt tokens -> lengths computed before and reused; None: no prompt, one plain forward
 
-    def command(self):
-        return [x for pair in (EXACT | self.flags).items() for x in pair]
+    def command(self, arithmetic):
+        return [x for pair in (DEPLOYED | {'--arithmetic': arithmetic} | self.flags).items() for x in pair] + ['--prompts'] * (self.hits is not None)
+
+    @property
+    def needs(self):
+        return [f for f in (*self.flags, *['--prompts'] * (self.hits is not None)) if f not in ('--activations', '--rows', '--arithmetic')]
+
+    def hit_lengths(self, document):
+        """Those a prompt of this length has."""
+        return [] if self.hits is None else [n for n in self.hits(document['prompt']) if 0 < n < document['prompt']]
 
 
 def top_k(share):
@@ -32,9 +41,23 @@ def everything(c):
     return {'index_topk': n, 'candidate_topk_blocks': n}
 
 
-REFERENCE = Setting('exact', 'reference', 'as deployed, computed in f32')
+def before_end(n):
+    return lambda prompt: [prompt - n]
+
+
+def every(n):
+    return lambda prompt: list(range(n, prompt, n))
+
+
+def replay(way, name, about, hits, decoder='exact'):
+    prefix, ways = 'ced-' if decoder == 'ced' else '', {'bounded': 'windows rebuilt from the window before the hit', 'exact': 'exact replay: not a bit may differ'}
+    return Setting(f'{prefix}{way}-{name}', 'replay', f'{about}; {ways[way]}' + (', and CED' if prefix else ''), {'--decoder': decoder, '--replay': way}, hits=hits)
+
+
+REFERENCE = Setting('reference', 'reference', 'as deployed, every layer on every token')
 
 SETTINGS = [
+    Setting('f32', 'arithmetic', 'f32 products', {'--arithmetic': 'f32'}),
     Setting('fast', 'arithmetic', 'bf16 products, as the released kernels', {'--arithmetic': 'fast'}),
     Setting('rows-bf16', 'rows', 'main, index and window rows in bf16', {'--rows': 'bf16'}),
     Setting('rows-f32', 'rows', 'no row quantizer', {'--rows': 'f32'}),
@@ -47,20 +70,21 @@ SETTINGS = [
     Setting('pool-off', 'selection', 'every index layer selects from all entries', config=(lambda c: {'candidate_source_layer_id': -1},)),
     Setting('window-1/2', 'window', 'half of the window', config=(lambda c: {'sliding_window': c['sliding_window'] // 2},)),
     Setting('engram-off', 'engram', 'Engram adds nothing', zero=('engram.wkv.weight',)),
-    Setting('ced', 'prefill', 'decoder layers on the last tokens of the prompt only', {'--decoder': 'ced'}, needs=('--decoder',)),
-    *(Setting(f'bounded-replay-{n}', 'replay', f'prefix hit {n} tokens before the end of the prompt, windows rebuilt from the window before it',
-              {'--replay': 'bounded', '--hit-before-end': str(n)}, needs=('--replay', '--hit-before-end')) for n in (1, 8, 32, 128, 512)),
-    Setting('bounded-replay-chain', 'replay', 'hits every 64 tokens, each on the rows of the last',
-            {'--replay': 'bounded', '--hit-every': '64'}, needs=('--replay', '--hit-every')),
-    Setting('exact-replay-32', 'replay', 'the same by exact replay: must not differ in a bit',
-            {'--replay': 'exact', '--hit-before-end': '32'}, needs=('--replay', '--hit-before-end')),
+    Setting('ced', 'prefill', 'decoder layers on the last window of the prompt only', {'--decoder': 'ced'}, hits=lambda prompt: []),
+    *(replay('bounded', f'{n}', f'a prefix hit {n} tokens before the end of the prompt', before_end(n)) for n in (1, 8, 32, 128)),
+    replay('bounded', 'half', 'a prefix hit in the middle of the prompt', lambda prompt: [prompt // 2]),
+    replay('bounded', 'chain-64', 'hits every 64 tokens, each on what the last left', every(64)),
+    replay('bounded', 'chain-256', 'hits every 256 tokens, each on what the last left', every(256)),
+    replay('bounded', '32', 'a prefix hit 32 tokens before the end of the prompt', before_end(32), 'ced'),
+    replay('exact', '32', 'a prefix hit 32 tokens before the end of the prompt', before_end(32)),
+    replay('exact', 'chain-64', 'hits every 64 tokens', every(64)),
 ]
 
 
-def chosen(names):
-    """Settings by name or group, in the order of the table; an unknown name is an error."""
+def chosen(names, arithmetic='f32'):
+    """Settings by name or group, in the order of the table, without the one that is the reference; an unknown name is an error."""
     known = {x for s in SETTINGS for x in (s.name, s.group)}
     for n in names or ():
         if n not in known:
             raise SystemExit(f'ablate: no setting or group {n!r}; there are {", ".join(s.name for s in SETTINGS)}')
-    return [s for s in SETTINGS if not names or s.name in names or s.group in names]
+    return [s for s in SETTINGS if s.flags.get('--arithmetic') != arithmetic and (not names or s.name in names or s.group in names)]

@@ -60,6 +60,12 @@ class MeasureTest(unittest.TestCase):
         self.assertGreater(f['kl'], 1)
         self.assertEqual(f['kl_first'], 0.0)
 
+    def test_rows_behind_the_prompt_alone_give_the_same_figures(self):
+        whole, part = measure.document(self.document, self.logits(), self.logits()), measure.document(self.document, self.logits(), self.logits()[2:], [18, 6])
+        self.assertEqual((part['prompt'], part['encoder'], part['decoder'], part['same']), (3, 18, 6, True))
+        self.assertEqual({k: whole[k] for k in ('rows', 'kl', 'nll', 'right', 'agree')}, {k: part[k] for k in ('rows', 'kl', 'nll', 'right', 'agree')})
+        self.assertNotIn('body_nll', part)
+
     def test_the_report_counts_the_first_question_about_a_fact_only(self):
         d = self.document | {'answers': [dict(first=3, end=4, distance=200, again=False), dict(first=4, end=5, distance=3, again=True)]}
         f = measure.document(d, self.logits(), self.logits())
@@ -105,11 +111,32 @@ class EngineTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             program = os.path.join(scratch, 'seekline')
             with open(program, 'w', encoding='utf-8') as f:
-                f.write('#!/bin/sh\necho "--model TEXT  --decoder ENUM=exact  --rows ENUM"\n')
+                f.write('#!/bin/sh\necho "--model TEXT  --decoder WORD=ced  --prompts take the first  --rows WORD"\n')
             os.chmod(program, 0o755)
-            engine = Engine(program, scratch, 1)
+            engine = Engine(program, scratch, 1, 'f32')
             self.assertEqual(engine.missing(named('ced')), [])
-            self.assertEqual(engine.missing(named('bounded-replay-8')), ['--replay', '--hit-before-end'])
+            self.assertEqual(engine.missing(named('bounded-8')), ['--replay'])
+
+    def test_hits_lie_inside_the_prompt(self):
+        d = dict(prompt=150)
+        self.assertEqual(named('bounded-32').hit_lengths(d), [118])
+        self.assertEqual(named('bounded-chain-64').hit_lengths(d), [64, 128])
+        self.assertEqual(named('bounded-half').hit_lengths(d), [75])
+        self.assertEqual(named('ced').hit_lengths(d), [])
+        self.assertEqual(named('bounded-128').hit_lengths(dict(prompt=100)), [])
+
+    def test_a_command_has_the_flags_of_its_setting_and_the_arithmetic_of_the_run(self):
+        command = named('ced-bounded-32').command('fast')
+        flags = dict(zip(command[::2], command[1::2]))
+        self.assertEqual((flags['--arithmetic'], flags['--decoder'], flags['--replay'], flags['--rows']), ('fast', 'ced', 'bounded', 'deployed'))
+        self.assertEqual(command[-1], '--prompts')
+        self.assertNotIn('--prompts', named('rows-f32').command('f32'))
+
+    def test_the_arithmetic_of_the_run_is_no_setting_of_its_own(self):
+        names = lambda arithmetic: [s.name for s in settings.chosen(None, arithmetic)]
+        self.assertIn('fast', names('f32'))
+        self.assertNotIn('fast', names('fast'))
+        self.assertIn('f32', names('fast'))
 
     def test_an_unknown_setting_is_refused_by_name(self):
         with self.assertRaisesRegex(SystemExit, 'no setting or group'):

@@ -1,6 +1,6 @@
 """Trains nano-v41:  python -m nano.train STATE_FOLDER [--tokens MILLIONS]
 
-STATE_FOLDER holds real.txt (python -m nano.text), checkpoint.pt, log.jsonl, train.pid. A killed run goes on from its last checkpoint.
+STATE_FOLDER holds real.txt (python -m nano.text), checkpoint.pt, log.jsonl. A killed run goes on from its last checkpoint.
 """
 import argparse
 import json
@@ -169,8 +169,6 @@ def main():
         memory, pipe = map(int, a.half.split(','))
         s = Setting(a.folder, memory, not a.eager, a.step_tokens)
         return serve(s.half, s.theirs, pipe)
-    with open(os.path.join(a.folder, 'train.pid'), 'w') as f:
-        f.write(str(os.getpid()))
     Run(a.folder, not a.eager, a.step_tokens).train(a.tokens * 1e6)
 
 
