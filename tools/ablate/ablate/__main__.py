@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from . import measure, model, report
@@ -63,6 +64,7 @@ def main():
     a.add_argument('--seekline', default='build/release/seekline')
     a.add_argument('--settings', nargs='+', help='names or groups; default: all')
     a.add_argument('--limit', type=int, help='documents at most, spread over the lengths')
+    a.add_argument('--done', action='store_true', help='run nothing: report on the documents that every setting has')
     a.add_argument('--arithmetic', choices=('f32', 'fast'), default='f32', help='of all settings but the one that changes it; fast takes a third of the time')
     a.add_argument('--jobs', type=int, default=os.cpu_count(), help='settings at a time, one thread each')
     a.add_argument('--no-plots', action='store_true')
@@ -81,10 +83,13 @@ def main():
         settings = [s for s in wanted if not engine.missing(s)]
         folder = {s.name: model.derive(a.model, s, scratch) for s in [REFERENCE, *settings]}
         results = {s.name: Results(a.out, s) for s in [REFERENCE, *settings]}
+        if a.done:
+            documents = [d for d in documents if not any(r.lacks([d]) for r in results.values())]
         run(engine, folder, documents, settings, results, a.jobs)
-    rows = [report.row(s, documents, [results[s.name].found[d['id']] for d in documents]) for s in [REFERENCE, *settings]]
+    figures = {s.name: [results[s.name].found[d['id']] for d in documents] for s in [REFERENCE, *settings]}
+    rows = [report.row(s, documents, figures[s.name], figures[REFERENCE.name]) for s in [REFERENCE, *settings]]
     with open(os.path.join(a.out, 'report.json'), 'w', encoding='utf-8') as f:
-        json.dump({'arithmetic': a.arithmetic, 'rows': rows, 'refused': [{'name': s.name, 'missing': m} for s, m in refused]}, f, indent=1)
+        json.dump({'arithmetic': a.arithmetic, 'lengths': Counter(d['id'].split('-')[0] for d in documents), 'rows': rows, 'refused': [{'name': s.name, 'missing': m} for s, m in refused]}, f, indent=1)
     text = '\n'.join([report.table(rows, refused), report.distances(rows), report.prompts(rows)])
     with open(os.path.join(a.out, 'report.md'), 'w', encoding='utf-8') as f:
         f.write(text)

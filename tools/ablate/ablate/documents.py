@@ -50,7 +50,8 @@ def main():
     writer = Writer(Tokenizer.from_file(a.tokenizer), text.load(a.real)[1])
     if len(a.count) != len(a.tokens):
         raise SystemExit(f'ablate.documents: {len(a.tokens)} lengths, but {len(a.count)} counts')
-    found = [document(writer, SEED + 100_000 * t + i, t, a.questions) for t, n in zip(a.tokens, a.count) for i in range(n)]
+    order = sorted((i / n, t, i) for t, n in zip(a.tokens, a.count) for i in range(n))         # every length from the start on
+    found = [document(writer, SEED + 100_000 * t + i, t, a.questions) for _, t, i in order]
     with open(a.out, 'w', encoding='utf-8') as f:
         json.dump({'documents': found}, f)
     print(f'{len(found)} documents, {sum(len(d["tokens"]) for d in found)} tokens, {sum(len(d["answers"]) for d in found)} questions')

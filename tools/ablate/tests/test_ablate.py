@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from ablate import measure, model, settings
+from ablate import measure, model, publish, report, settings
 from ablate.engine import Engine
 from ablate.report import row
 from ablate.statistics import bootstrap, wilson
@@ -70,9 +70,26 @@ class MeasureTest(unittest.TestCase):
         d = self.document | {'answers': [dict(first=3, end=4, distance=200, again=False), dict(first=4, end=5, distance=3, again=True)]}
         f = measure.document(d, self.logits(), self.logits())
         f['right'] = [True, False]
-        r = row(settings.REFERENCE, [d], [f])
+        r = row(settings.REFERENCE, [d], [f], [f])
         self.assertEqual(r['accuracy'][0], 1.0)
         self.assertEqual(r['distance'][200]['count'], 1)
+
+
+class ReportTest(unittest.TestCase):
+    def test_changes_are_paired_with_the_reference(self):
+        d = MeasureTest.document
+        good = measure.document(d, MeasureTest.logits(self), MeasureTest.logits(self))
+        bad = good | {'right': [False], 'nll': good['nll'] + np.log(2) * good['rows']}
+        r = row(settings.REFERENCE, [d, d], [bad, good], [good, good])
+        self.assertEqual(r['accuracy_change'][0], -0.5)
+        self.assertAlmostEqual(r['perplexity_times'][0], 2 ** 0.5)
+
+    def test_small_numbers_keep_their_size(self):
+        self.assertEqual([report.number(x, 3) for x in (0.0, 0.1234, 0.00012, -2e-5)], ['0.000', '0.123', '1.2e-04', '-2.0e-05'])
+
+    def test_only_what_stands_between_the_marks_is_replaced(self):
+        text = f'a\n{publish.BEGIN}\nold\n{publish.END}\nb\n'
+        self.assertEqual(publish.insert(text, 'new\n'), f'a\n{publish.BEGIN}\nnew\n{publish.END}\nb\n')
 
 
 class DeriveTest(unittest.TestCase):
