@@ -15,6 +15,14 @@ BEGIN, END = '<!-- ablation: begin -->', '<!-- ablation: end -->'
 PLOTS = {'kl.svg': 'KL to the reference by setting', 'accuracy.svg': 'Look-up accuracy by setting', 'distance.svg': 'Look-up accuracy by distance'}
 
 
+def read(file):
+    """report.json; distances, keys of JSON objects there, are numbers again."""
+    found = json.load(file)
+    for r in found['rows']:
+        r['distance'] = {int(k): v for k, v in r['distance'].items()}
+    return found
+
+
 def words(found, model, pictures):
     """-> the Markdown between the marks"""
     rows, lengths = found['rows'], found['lengths']
@@ -39,7 +47,7 @@ def insert(document, text):
 def main():
     out, model, path = sys.argv[1:4]
     with open(os.path.join(out, 'report.json'), encoding='utf-8') as f:
-        found = json.load(f)
+        found = read(f)
     pictures = os.path.splitext(path)[0]
     os.makedirs(pictures, exist_ok=True)
     for name in PLOTS:

@@ -1,4 +1,5 @@
 """python -m unittest discover -s tools/ablate/tests   (PYTHONPATH=tools/ablate:tools/train)"""
+import io
 import json
 import os
 import tempfile
@@ -86,6 +87,16 @@ class ReportTest(unittest.TestCase):
 
     def test_small_numbers_keep_their_size(self):
         self.assertEqual([report.number(x, 3) for x in (0.0, 0.1234, 0.00012, -2e-5)], ['0.000', '0.123', '1.2e-04', '-2.0e-05'])
+
+    def test_published_words_have_every_table(self):
+        d = MeasureTest.document
+        f = measure.document(d, MeasureTest.logits(self), MeasureTest.logits(self))
+        rows = [row(s, [d], [f], [f]) for s in (settings.REFERENCE, named('rows-f32'))] + [row(named('ced'), [d], [f | dict(prompt=3, encoder=9, decoder=3)], [f])]
+        file = io.StringIO(json.dumps(dict(arithmetic='f32', lengths={'384': 1}, rows=rows, refused=[dict(name='bounded-8', missing=['--replay'])])))
+        with tempfile.TemporaryDirectory() as model:
+            text = publish.words(publish.read(file), model, 'quality')
+        for part in ('1 documents (1 of up to 384 tokens)', '| rows-f32 |', '| setting | 200 tokens |', 'of 1 |', '| ced | 3.00 | 1.00 | 1 of 1 |', '(quality/kl.svg)', 'no --replay'):
+            self.assertIn(part, text)
 
     def test_only_what_stands_between_the_marks_is_replaced(self):
         text = f'a\n{publish.BEGIN}\nold\n{publish.END}\nb\n'
