@@ -35,6 +35,8 @@ std::string edited(const std::function<void(SafetensorsFile&)>& edit) {
 
 const std::string kEntry = R"({"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
 
+// A table.
+// NOLINTNEXTLINE(readability-function-size)
 std::vector<BrokenFile> broken_files() {
   using F = SafetensorsFile;
   return {

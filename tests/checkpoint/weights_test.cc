@@ -133,6 +133,8 @@ void put(SafetensorsFile& f, const std::string& name, const std::string& dtype,
   f.add(name, dtype, shape, std::string(bytes, fill));
 }
 
+// A table.
+// NOLINTNEXTLINE(readability-function-size)
 std::vector<BrokenWeights> broken_weights() {
   using F = SafetensorsFile;
   constexpr const char* kV41 = "v41-tiny";
