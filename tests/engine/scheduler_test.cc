@@ -178,10 +178,10 @@ TEST(Scheduler, APreemptedSequenceGoesOnAsIfNothingHadHappened) {
   std::vector<std::shared_ptr<Recorder>> recorders;
   SchedulerOptions options;
   Scheduler scheduler(model, live(*model), options);
-  for (int i = 0; i < 4; ++i) {
-    requests.push_back(request_of(random, *model, static_cast<std::size_t>(240 + i), 400));
-    requests.back().sampling.seed = static_cast<std::uint64_t>(i);
-    recorders.push_back(std::make_shared<Recorder>(journal, i));
+  for (std::size_t i = 0; i < 4; ++i) {
+    requests.push_back(request_of(random, *model, 240 + i, 400));
+    requests.back().sampling.seed = i;
+    recorders.push_back(std::make_shared<Recorder>(journal, static_cast<int>(i)));
     scheduler.submit(requests.back(), recorders.back());
   }
   ASSERT_TRUE(journal.wait([&](const auto& list) { return all_ended(list, 4); }));
