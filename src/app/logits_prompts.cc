@@ -21,8 +21,7 @@ void write_prompt_case(const std::shared_ptr<Model>& model, const ReuseOptions& 
     logits.insert(logits.end(), session.logits().begin(), session.logits().end());
   }
   writer.add(c.id + "/logits",
-             {static_cast<std::int64_t>(std::ssize(c.tokens)) - c.prompt + 1, model->vocab_size()},
-             std::move(logits));
+             {static_cast<std::int64_t>(std::ssize(c.tokens)) - c.prompt + 1, model->vocab_size()}, logits);
 }
 
 }  // namespace seekline

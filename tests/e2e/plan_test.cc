@@ -75,11 +75,11 @@ TEST(PlanPlot, RefusesOtherEndings) {
 }
 
 TEST(InspectAttention, ShowsTheOmittedMassOfEverySelectingLayer) {
+  const std::string text =
+      "A text that is long enough to have more finished groups than the eight that a query of this small "
+      "model may select, which takes some more words than one might think, and then a few.";
   const Outcome shown =
-      run_program({"inspect", "--model", golden_data("models/v4-tiny"), "--attention",
-                   "A text that is long enough to have more finished groups than the eight that a "
-                   "query of this small model may select, which takes some more words than one "
-                   "might think, and then a few."});
+      run_program({"inspect", "--model", golden_data("models/v4-tiny"), "--attention", text});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("top 8 of layer 1"));
   EXPECT_THAT(shown.out, HasSubstr("max delta"));
