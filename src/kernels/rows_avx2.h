@@ -85,7 +85,8 @@ SEEKLINE_SIMD void decode_channels(const RowLayout& layout, const RowRef& row, i
     alignas(32) std::uint8_t bytes[32] = {};
     const std::uint8_t* from = plain;
     if (n < 8) {
-      __builtin_memcpy(bytes, plain, static_cast<std::size_t>(n * layout.plain_bytes));
+      __builtin_memcpy(bytes, plain,
+                       static_cast<std::size_t>(n) * static_cast<std::size_t>(layout.plain_bytes));
       from = bytes;
     }
     const __m256i bits =
