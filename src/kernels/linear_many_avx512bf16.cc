@@ -201,8 +201,9 @@ void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t vectors, __m512
     const std::uint32_t codes = e2m1_scale_bytes(scales, v, blocks);
     std::int64_t shifts[4];  // block b scales the words 8b .. 8b + 7
     for (int b = 0; b < 4; ++b)
-      shifts[b] = static_cast<std::uint16_t>(scale_shift(static_cast<std::uint8_t>(codes >> 8 * b))) *
-                  0x0001000100010001LL;
+      shifts[b] = static_cast<std::int64_t>(
+          static_cast<std::uint16_t>(scale_shift(static_cast<std::uint8_t>(codes >> 8 * b))) *
+          std::uint64_t{0x0001000100010001});
     const __m512i shift = _mm512_set_epi64(shifts[3], shifts[3], shifts[2], shifts[2], shifts[1], shifts[1],
                                            shifts[0], shifts[0]);
     for (int j = 0; j < 4; ++j) _mm512_store_si512(out + v + j, scale_words(words[j], shift));
