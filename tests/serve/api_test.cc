@@ -281,8 +281,8 @@ TEST(Apis, AMalformedCallIsNoCallInAnyOfThem) {
   EXPECT_FALSE(
       tell(chat, chat_request(), {kBrokenCall}).body["choices"][0]["message"].contains("tool_calls"));
   EXPECT_EQ(tell(messages, message_request(), {kBrokenCall}).body["stop_reason"], "end_turn");
-  for (const ChatJson& item : tell(responses, response_request(), {kBrokenCall}).body["output"])
-    EXPECT_NE(item["type"], "function_call");
+  const Told told = tell(responses, response_request(), {kBrokenCall});
+  for (const ChatJson& item : told.body["output"]) EXPECT_NE(item["type"], "function_call");
 }
 
 // The prompt of a request in one API as text.
