@@ -201,7 +201,6 @@ def main():
         for thread in slow:
             thread.join()
         expect(not hanging, f"slow clients that were never sent away: {hanging}")
-        expect(served.other == [], f"lines of the log that are not JSON: {served.other[:3]}")
         code, seconds = served.stop()
         expect(code == 0, f"exit code {code}")
         print(f"ended in {seconds:.1f} s")

@@ -389,8 +389,8 @@ def main():
         result = unittest.main(argv=[sys.argv[0]], exit=False, verbosity=1, warnings="ignore").result
         ends = [server.stop() for server in (served, thinks)]
     for server, (code, seconds) in zip((served, thinks), ends):
-        if code != 0 or seconds > 35 or server.other:
-            print(f"a server ended with {code} after {seconds:.1f} s, and said {server.other}", file=sys.stderr)
+        if code != 0 or seconds > 35:
+            print(f"a server ended with {code} after {seconds:.1f} s", file=sys.stderr)
             sys.exit(1)
     sys.exit(0 if result.wasSuccessful() else 1)
 

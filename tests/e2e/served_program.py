@@ -79,10 +79,13 @@ class ServedProgram:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self.reader.join()
+        if failure is None and self.other:  # a sanitizer's report is no JSON
+            raise AssertionError("lines of the log that are not JSON: " + "\n".join(self.other[:40]))
 
 
 def default_model_is_there():

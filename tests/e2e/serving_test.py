@@ -140,7 +140,6 @@ def limits_are_said_with_a_time_to_come_back():
         busy.leave()
     with serve("--request-seconds", "0.7") as served:
         Stream(served, completion("Once", 100_000)).first('"code":"request_timeout"')
-    expect(served.other == [], "lines of the log that are not JSON", served.other)
 
 
 def preempted_answers_are_the_same():
