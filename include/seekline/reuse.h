@@ -24,7 +24,7 @@ enum class ReplayWay : std::uint8_t {
 struct ReuseReport {
   std::int64_t prompt_tokens = 0;
   std::int64_t reused_tokens = 0;  ///< tokens whose global rows were there and are kept
-  std::string from = "nothing";    ///< "nothing", "session", "memory", "disk"
+  std::string from = "nothing";    ///< "nothing", "session", "memory", "disk", "file"
   std::string windows;  ///< how windows came back, such as "snapshot at 384"; empty: nothing to bring back
   std::int64_t replayed_tokens =
       0;  ///< of the reused: computed again for windows, tails and the decoder part

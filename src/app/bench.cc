@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/bench_report.h"
+#include "app/bench_reuse.h"
 #include "app/bench_synth.h"
 #include "app/commands.h"
 #include "checkpoint/checkpoint.h"
@@ -26,6 +27,8 @@ struct BenchCommand {
   std::vector<int> batches{1};
   std::vector<std::int64_t> prompts{128, 512};
   BenchBudget budget;
+  std::vector<std::int64_t> reuse;
+  ReuseBudget reuse_budget;
   bool json = false, no_decode = false, no_prefill = false;
 };
 
@@ -43,6 +46,20 @@ void progress_line(const std::string& what) {
   if (show) fmt::print(stderr, "\r\033[K{}", what);
 }
 
+void bench_reuse(const BenchCommand& c, const std::string& folder, Model& model) {
+  ReuseBench bench(model, c.reuse_budget, progress_line);
+  nlohmann::json all = nlohmann::json::array();
+  std::string text = fmt::format("{}\n  {}\n  {} threads, {} kernels\n", folder, model.network().geometry(),
+                                 model.executor().threads(), isa_name(kernels().isa));
+  for (const std::int64_t tokens : c.reuse) {
+    const ReuseResult result = bench.run(tokens);
+    progress_line("");
+    text += reuse_bench_text(result);
+    all.push_back(reuse_bench_json(result));
+  }
+  fmt::print("{}", c.json ? nlohmann::json{{"model", folder}, {"reuse", all}}.dump(2) + "\n" : text);
+}
+
 void bench(BenchCommand& c) {
   if (!c.isa.empty()) setenv("SEEKLINE_ISA", c.isa.c_str(), 1);
   const Kernels& level = kernels();
@@ -54,6 +71,7 @@ void bench(BenchCommand& c) {
     folder = default_model_folder();
   }
   const std::shared_ptr<Model> model = Model::open(folder, c.model);
+  if (!c.reuse.empty()) return bench_reuse(c, folder, *model);
   MachineProbe probe(model->executor().threads());
   const std::int64_t before = anonymous_bytes();
   ModelBench bench(*model, probe, c.budget, progress_line);
@@ -103,6 +121,15 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--prefill", c->prompts, "prompt lengths")->delimiter(',')->capture_default_str();
   command->add_flag("--no-decode", c->no_decode, "prefill alone");
   command->add_flag("--no-prefill", c->no_prefill, "decode alone");
+  command
+      ->add_option("--reuse", c->reuse,
+                   "instead: what a prefix of so many tokens saves, in memory and in a store on disk (in "
+                   "TMPDIR), and what storing it costs")
+      ->delimiter(',');
+  command
+      ->add_option("--sampled", c->reuse_budget.sampled_chunks,
+                   "with --reuse: chunks of the prompt that are computed, the rest reckoned; 0: all")
+      ->capture_default_str();
   command->add_option("--threads", c->model.threads, "threads; 0: one a processor")->capture_default_str();
   command->add_option("--chunk", c->model.batch_tokens, "tokens of one forward at most")
       ->capture_default_str();
@@ -111,7 +138,10 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--seconds", c->budget.case_seconds, "no new reading of a case after this")
       ->capture_default_str();
   command->add_flag("--json", c->json, "for programs");
-  command->callback([c] { bench(*c); });
+  command->callback([c] {
+    c->reuse_budget.rounds = c->budget.rounds;
+    bench(*c);
+  });
 }
 
 }  // namespace seekline

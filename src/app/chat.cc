@@ -141,6 +141,7 @@ void add_chat_command(CLI::App& app) {
   command->add_flag("--no-think", o->no_think, "answer at once")->excludes(think);
   command->add_option("--effort", o->chat.effort, "how hard to think: low, medium, high, max, ...");
   add_sampling_options(*command, o->chat.generate);
+  add_reuse_options(*command, o->chat.reuse, o->model);
   add_model_options(*command, o->model);
   command->callback([o] { chat(*o); });
 }

@@ -75,7 +75,7 @@ Conversation::Conversation(std::shared_ptr<Model> model, ChatOptions options)
     : model_(std::move(model)),
       format_(chat_format_of(model_->network().family(), model_->required_tokenizer())),
       options_(std::move(options)),
-      session_(std::make_unique<Session>(model_)) {
+      session_(std::make_unique<Session>(open_session(model_, options_.reuse))) {
   if (format_ == nullptr)
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("{} is a model without a chat format; use seekline run --raw",

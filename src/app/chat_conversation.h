@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/reuse_options.h"
 #include "engine/generate.h"
 #include "seekline/session.h"
 #include "text/chat.h"
@@ -22,6 +23,7 @@ struct ChatOptions {
   std::optional<bool> thinking;  ///< absent: what the model's format does by itself
   std::string effort;            ///< empty: the format's default
   GenerateOptions generate;
+  ReuseOptions reuse;
 };
 
 /// What one answer took.

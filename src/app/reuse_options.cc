@@ -47,13 +47,22 @@ Session open_session(const std::shared_ptr<Model>& model, const ReuseOptions& o)
 }
 
 std::string reuse_text(const ReuseReport& r) {
-  if (r.reused_tokens == 0) return {};
+  if (r.reused_tokens == 0 && r.why_not_more.empty()) return {};
+  if (r.reused_tokens == 0) return fmt::format("reused nothing: {}", r.why_not_more);
   std::string text = fmt::format("reused {} of {} prompt tokens ({}", with_commas(r.reused_tokens),
                                  with_commas(r.prompt_tokens), r.from);
   if (!r.windows.empty()) text += fmt::format("; windows: {}", r.windows);
   if (r.replayed_tokens > 0) text += fmt::format("; {} replayed", with_commas(r.replayed_tokens));
   if (!r.why_not_more.empty()) text += fmt::format("; not more: {}", r.why_not_more);
   return text + ")";
+}
+
+std::string work_text(const ReuseReport& r) {
+  std::string text = fmt::format("{} tokens computed", with_commas(r.computed_tokens));
+  if (r.decoder_evaluations > 0)
+    text += fmt::format(", {} token-layers in the encoder and {} in the decoder",
+                        with_commas(r.encoder_evaluations), with_commas(r.decoder_evaluations));
+  return text;
 }
 
 }  // namespace seekline

@@ -24,8 +24,10 @@ void add_reuse_options(CLI::App& command, ReuseOptions& options, ModelOptions& m
 /// A session of `model` as the options say. Its prefix store writes what is left when the session is gone.
 Session open_session(const std::shared_ptr<Model>& model, const ReuseOptions& options);
 
-/// "reused 1,024 of 1,030 prompt tokens (memory; kept at 960; 64 replayed)", or nothing where nothing was
-/// reused.
+/// "reused 1,024 of 1,030 prompt tokens (memory; windows: kept at 960; 64 replayed)", or why nothing was;
+/// empty where nothing could be.
 std::string reuse_text(const ReuseReport& report);
+/// "70 tokens computed, 1,400 token-layers in the encoder and 1,400 in the decoder".
+std::string work_text(const ReuseReport& report);
 
 }  // namespace seekline

@@ -76,13 +76,17 @@ bool read_prompt(Session& session, const std::vector<std::int32_t>& prompt) {
   return read;
 }
 
-void print_figures(const Session& session, double read_seconds, const Generated& out, double seconds) {
+// `work`: what the prompt alone took. `stored`: there is a store or a file, so that a miss wants its reason.
+void print_figures(const Session& session, const std::string& work, double read_seconds, const Generated& out,
+                   double seconds, bool stored) {
   const ReuseReport& reuse = session.reuse();
-  fmt::print(stderr, "prompt {} tokens ({:.1f}/s), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n",
-             reuse.prompt_tokens, rate(static_cast<std::size_t>(reuse.computed_tokens), read_seconds),
-             out.tokens.size(), rate(out.tokens.size(), seconds), finish_reason_name(out.reason),
+  fmt::print(stderr, "prompt {} tokens ({:.1f}/s; {}), generated {} tokens ({:.1f}/s, {}), cache {} bytes\n",
+             with_commas(reuse.prompt_tokens),
+             rate(static_cast<std::size_t>(reuse.computed_tokens), read_seconds), work, out.tokens.size(),
+             rate(out.tokens.size(), seconds), finish_reason_name(out.reason),
              with_commas(session.cache_bytes()));
-  if (const std::string text = reuse_text(reuse); !text.empty()) fmt::print(stderr, "{}\n", text);
+  if (const std::string text = reuse_text(reuse); !text.empty() && (stored || reuse.reused_tokens > 0))
+    fmt::print(stderr, "{}\n", text);
 }
 
 void run(RunOptions& o) {
@@ -100,6 +104,7 @@ void run(RunOptions& o) {
   const auto start = std::chrono::steady_clock::now();
   if (!read_prompt(session, prompt)) throw CLI::RuntimeError(kInterruptedExit);
   const double read_seconds = seconds_since(start);
+  const std::string work = work_text(session.reuse());
   const auto begin = std::chrono::steady_clock::now();
   const Generated out = generate(session, o.generate, [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -108,7 +113,7 @@ void run(RunOptions& o) {
   });
   std::fputs("\n", stdout);
   std::fflush(stdout);
-  print_figures(session, read_seconds, out, seconds_since(begin));
+  print_figures(session, work, read_seconds, out, seconds_since(begin), !o.reuse.store.empty());
   talk.save(session, out.text);
   if (interrupted != 0) throw CLI::RuntimeError(kInterruptedExit);
 }

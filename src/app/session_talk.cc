@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "model/network.h"
-#include "persist/session_file.h"
 #include "text/chat_json.h"
 #include "text/tokenizer.h"
 
@@ -39,12 +38,12 @@ SessionTalk::SessionTalk(std::shared_ptr<Model> model, bool raw, std::filesystem
     : model_(std::move(model)),
       format_(raw ? nullptr : chat_format_of(model_->network().family(), model_->required_tokenizer())),
       file_(std::move(file)) {
-  if (!file_.empty()) identity_ = identify_model(*model_);
+  if (!file_.empty()) files_ = std::make_unique<SessionFiles>(*model_);
 }
 
 void SessionTalk::restore(Session& session) {
   if (file_.empty() || !std::filesystem::exists(file_)) return;
-  const std::string note = restore_session(session, *identity_, file_);
+  const std::string note = files_->restore(session, file_);
   if (note.empty() != (format_ == nullptr))
     throw Error(ErrorCode::kUsage, fmt::format("session file {} was written {} --raw, and goes on only so",
                                                file_.string(), note.empty() ? "with" : "without"));
@@ -94,7 +93,7 @@ std::vector<std::int32_t> SessionTalk::prompt_tokens(const Session& session, con
 void SessionTalk::save(const Session& session, const std::string& answer) {
   if (file_.empty()) return;
   if (format_) say(ChatRole::kAssistant, answer);
-  save_session(session, *identity_, format_ ? note_of(messages_) : std::string(), file_);
+  files_->save(session, file_, format_ ? note_of(messages_) : std::string());
 }
 
 }  // namespace seekline

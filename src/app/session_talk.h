@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "persist/model_identity.h"
-#include "seekline/session.h"
+#include "seekline/session_file.h"
 #include "text/chat.h"
 
 namespace seekline {
@@ -20,8 +18,8 @@ class SessionTalk {
   /// yet.
   SessionTalk(std::shared_ptr<Model> model, bool raw, std::filesystem::path file);
 
-  /// Puts what the file holds into the empty `session`. Throws as restore_session, and Error(kBadFile) where
-  /// the file's messages cannot be read.
+  /// Puts what the file holds into the empty `session`. Throws as SessionFiles::restore, and Error(kBadFile)
+  /// where the file's messages cannot be read.
   void restore(Session& session);
   /// All turns and the user's new one in the model's chat form. Throws Error(kUsage) for an empty prompt.
   std::vector<std::int32_t> prompt_tokens(const Session& session, const std::string& system,
@@ -35,7 +33,7 @@ class SessionTalk {
   std::shared_ptr<Model> model_;
   const ChatFormat* format_;
   std::filesystem::path file_;
-  std::optional<ModelIdentity> identity_;
+  std::unique_ptr<SessionFiles> files_;
   std::vector<ChatMessage> messages_;
 };
 

@@ -67,10 +67,9 @@ std::unique_ptr<Timeline> PrefixCache::acquire(std::span<const std::int32_t> tok
       if (!lost.empty()) why_not_more = lost;
     }
   }
-  const bool from_disk = timeline->rows() > in_memory;
   timeline->begin(tokens, prompt, way);
   ReuseReport& report = timeline->report();
-  if (report.reused_tokens > 0) report.from = from_disk ? "disk" : "memory";
+  if (report.from == "session") report.from = "memory";
   if (report.reused_tokens + 1 < std::ssize(tokens) && !why_not_more.empty())
     report.why_not_more += "; on disk: " + why_not_more;
   return timeline;

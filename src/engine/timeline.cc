@@ -36,6 +36,7 @@ std::unique_ptr<Timeline> Timeline::fork(std::int64_t tokens) const {
   std::unique_ptr<Timeline> copy(new Timeline(cache_.fork(std::min(tokens, rows())), mode_));
   copy->snapshots_ = snapshots_;
   copy->live_ = live_;
+  copy->from_ = from_;
   copy->approximate_from_ = approximate_from_;
   copy->truncate(tokens);
   return copy;
@@ -74,11 +75,14 @@ void Timeline::describe() {
   report_.replayed_tokens = work_.kept - work_.start;
   report_.computed_tokens = size() - work_.start;
   report_.approximate = approximate_from_ != kNever;
-  if (work_.kept > 0) report_.from = "session";
+  if (work_.kept > 0) report_.from = from_;
+  from_ = "session";
   if (work_.kept + 1 < size())
     report_.why_not_more =
-        work_.kept == 0 ? "nothing was kept that begins like this prompt"
-                        : fmt::format("what was kept goes on differently from position {} on", work_.kept);
+        work_.kept == 0
+            ? "nothing was kept that begins like this prompt"
+            : fmt::format("nothing that was kept goes on like this prompt behind its first {} tokens",
+                          work_.kept);
   switch (work_.windows) {
     case PromptWork::Windows::kNone:
       break;
@@ -114,7 +118,8 @@ void Timeline::truncate(std::int64_t tokens) {
   if (cache_.length() <= approximate_from_) approximate_from_ = kNever;
 }
 
-void Timeline::rows_restored() {
+void Timeline::rows_restored(const char* from) {
+  from_ = from;
   tokens_.assign(cache_.tokens().begin(), cache_.tokens().end());
   next_ = size();
 }

@@ -38,8 +38,9 @@ class Timeline {
   void stop();
   /// Keeps the first `tokens` tokens.
   void truncate(std::int64_t tokens);
-  /// Rows of growing stores were added to the cache from elsewhere; to be called before begin().
-  void rows_restored();
+  /// Rows of growing stores were added to the cache from elsewhere; to be called before begin(), whose report
+  /// names `from`.
+  void rows_restored(const char* from);
   /// The same for rings that something else was put into.
   void rings_lost() { live_ = -1; }
 
@@ -106,6 +107,7 @@ class Timeline {
   std::int64_t approximate_from_;  // rows from here on came behind a bounded replay
   std::int64_t cut_ = -1;          // a run ends here, so that a snapshot can be taken
   PromptWork work_;
+  const char* from_ = "session";  // where rows came from that no prompt has used yet
   std::vector<std::shared_ptr<const Snapshot>> snapshots_;  // ascending; forks share them
   ReuseReport report_;
 };

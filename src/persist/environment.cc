@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/lmdb_pages.h"
 #include "persist/page_walk.h"
 #include "persist/record.h"
 

@@ -9,7 +9,7 @@
 #include "persist/catalog.h"
 #include "persist/environment.h"
 #include "persist/evict.h"
-#include "persist/page_walk.h"
+#include "persist/lmdb_pages.h"
 
 namespace seekline {
 namespace {

@@ -1,94 +1,29 @@
 #include "persist/model_identity.h"
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <memory>
-#include <vector>
 
-#include <fmt/format.h>
 #include <gnu/libc-version.h>
-#include <xxhash.h>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
 #include "core/mapped_file.h"
+#include "core/thread_pool.h"
 #include "kernels/table.h"
 #include "model/network.h"
+#include "persist/hasher.h"
+#include "persist/weights_hash.h"
 
 namespace seekline {
 namespace {
 
 constexpr std::uint64_t kFingerprintSeed = 0x6c65646f6d;
-constexpr std::int64_t kSampleBytes = 4096;
-constexpr std::size_t kMostSamples = 4096;
-
-class Hasher {
- public:
-  Hasher() { XXH3_128bits_reset(state_.get()); }
-  void add(const void* bytes, std::size_t count) { XXH3_128bits_update(state_.get(), bytes, count); }
-  void add(const std::string& text) {
-    const std::uint64_t size = text.size();
-    add(&size, sizeof size);
-    add(text.data(), text.size());
-  }
-  std::string hex() const {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));
-    Key key;
-    std::memcpy(key.bytes.data(), canonical.digest, key.bytes.size());
-    return key.hex();
-  }
-
- private:
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(), &XXH3_freeState};
-};
 
 std::string hash_of_file(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return "none";
   const MappedFile file = MappedFile::open(path);
   Hasher hasher;
   hasher.add(file.data(), static_cast<std::size_t>(file.bytes()));
-  return hasher.hex();
-}
-
-// Routed experts are most of a large model's tensors; all the others are sampled each.
-bool is_expert(const Tensor& tensor) { return tensor.name.find(".experts.") != std::string::npos; }
-
-// Every tensor that is no expert's, and every n-th of the others, as the number of samples allows.
-std::vector<const Tensor*> sampled_tensors(const Checkpoint& checkpoint) {
-  std::vector<const Tensor*> chosen, experts;
-  for (const Tensor& tensor : checkpoint.tensors()) (is_expert(tensor) ? experts : chosen).push_back(&tensor);
-  const std::size_t room = kMostSamples - std::min(kMostSamples / 2, chosen.size());
-  const std::size_t stride = std::max<std::size_t>(1, (experts.size() + room - 1) / room);
-  for (std::size_t i = 0; i < experts.size(); i += stride) chosen.push_back(experts[i]);
-  return chosen;
-}
-
-std::string hash_of_weights(const Checkpoint& checkpoint) {
-  Hasher hasher;
-  for (const Checkpoint::File& file : checkpoint.files()) {
-    hasher.add(file.path.filename().string());
-    hasher.add(&file.bytes, sizeof file.bytes);
-  }
-  for (const Tensor& tensor : checkpoint.tensors()) {
-    hasher.add(tensor.name + ' ' + std::string(dtype_name(tensor.dtype)) + ' ' + tensor.shape_text());
-  }
-  if (checkpoint.tensor_bytes() <= kWholeWeightsBytes) {
-    for (const Tensor& tensor : checkpoint.tensors())
-      hasher.add(tensor.data, static_cast<std::size_t>(tensor.bytes));
-    return hasher.hex();
-  }
-  // From the middle of each: ends are more often padding.
-  const std::vector<const Tensor*> tensors = sampled_tensors(checkpoint);
-  const auto sample = [](const Tensor& t) {
-    const std::int64_t count = std::min(kSampleBytes, t.bytes);
-    return std::pair{t.data + (t.bytes - count) / 2, count};
-  };
-  for (const Tensor* tensor : tensors) map_will_need(sample(*tensor).first, sample(*tensor).second);
-  for (const Tensor* tensor : tensors)
-    hasher.add(sample(*tensor).first, static_cast<std::size_t>(sample(*tensor).second));
-  return hasher.hex();
+  return hasher.key().hex();
 }
 
 const char* name_of(Activations a) { return a == Activations::kReference ? "reference" : "plain"; }
@@ -126,13 +61,19 @@ const char* name_of(LatentOrder order) {
 }  // namespace
 
 ModelIdentity identify_model(const Model& model) {
+  if (model.options().settings.latent_order == LatentOrder::kByCost)
+    throw Error(
+        ErrorCode::kUsage,
+        "with the latent order by cost, rows depend on how a text is cut into runs and cannot be kept on "
+        "disk; choose another --latent-order, or leave --store and --session out");
   const Checkpoint& checkpoint = model.checkpoint();
   const NumericSettings& settings = model.options().settings;
+  const int threads = model.options().threads;
   nlohmann::ordered_json about;
   about["model_type"] = model.network().family();
   about["config"] = hash_of_file(checkpoint.folder() / "config.json");
   about["tokenizer"] = hash_of_file(checkpoint.folder() / "tokenizer.json");
-  about["weights"] = hash_of_weights(checkpoint);
+  about["weights"] = hash_weights(checkpoint, threads > 0 ? threads : default_threads()).hex;
   about["weight_bytes"] = checkpoint.tensor_bytes();
   about["activations"] = name_of(settings.activations);
   about["rows"] = name_of(settings.rows);

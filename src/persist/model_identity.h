@@ -12,16 +12,14 @@ namespace seekline {
 /// Raised whenever the engine computes other bytes of cache rows from the same model and tokens than before.
 inline constexpr int kRowVersion = 1;
 
-/// Tensors up to this many bytes are hashed as a whole; larger models by a sample.
-inline constexpr std::int64_t kWholeWeightsBytes = std::int64_t{512} << 20;
-
 struct ModelIdentity {
   Key fingerprint;
   /// JSON of everything the fingerprint is made of, for people and for saying what differs. Holds no path.
   std::string description;
 };
 
-/// Reads config.json, tokenizer.json and weights of the model's folder. Throws Error(kIo).
+/// Reads config.json, tokenizer.json and weights of the model's folder. Throws Error(kIo), and Error(kUsage)
+/// for a model whose rows depend on how a text is cut (LatentOrder::kByCost).
 ModelIdentity identify_model(const Model& model);
 
 /// One clause that says what tells two descriptions apart, such as "other weights".

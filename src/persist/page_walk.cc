@@ -1,104 +1,18 @@
 #include "persist/page_walk.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "persist/lmdb_pages.h"
+
 namespace seekline {
+namespace lmdb {
 namespace {
-
-// The layout of LMDB 0.9 data files (mdb.c, "Page Flags", "Node", "MDB_meta"), 64-bit little-endian.
-constexpr std::uint32_t kMagic = 0xBEEFC0DE;
-constexpr std::uint32_t kDataVersion = 1;
-constexpr std::size_t kPageHeader = 16, kNodeHeader = 8;
-constexpr std::uint16_t kBranch = 0x01, kLeaf = 0x02, kOverflow = 0x04, kMeta = 0x08;
-constexpr std::uint16_t kBigData = 0x01, kSubData = 0x02;
-constexpr std::uint16_t kIntegerKey = 0x08;
-constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
-constexpr int kMaxDepth = 32;
-
-struct PageHeader {
-  std::uint64_t number;
-  std::uint16_t pad, flags;
-  std::uint16_t lower, upper;
-  std::uint32_t overflow_pages() const { return lower | std::uint32_t{upper} << 16; }
-};
-static_assert(sizeof(PageHeader) == kPageHeader);
-
-struct Tree {
-  std::uint32_t pad;
-  std::uint16_t flags, depth;
-  std::uint64_t branch_pages, leaf_pages, overflow_pages, entries, root;
-};
-static_assert(sizeof(Tree) == 48);
-
-struct Meta {
-  std::uint32_t magic, version;
-  std::uint64_t address, map_bytes;
-  Tree free, main;
-  std::uint64_t last_page, txn;
-};
-static_assert(sizeof(Meta) == 136);
-
-template <typename T>
-T at(const std::uint8_t* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-struct Node {
-  std::uint16_t lo, hi, flags, key_bytes;
-  const std::uint8_t* key;
-  std::uint64_t value_bytes() const { return lo | std::uint64_t{hi} << 16; }  // of leaves
-  std::uint64_t child() const {
-    return lo | std::uint64_t{hi} << 16 | std::uint64_t{flags} << 32;
-  }  // of branches
-  const std::uint8_t* value() const { return key + key_bytes; }
-  std::size_t bytes(bool leaf) const {
-    const std::size_t value = !leaf ? 0 : (flags & kBigData) != 0 ? sizeof(std::uint64_t) : value_bytes();
-    return (kNodeHeader + key_bytes + value + 1) & ~std::size_t{1};
-  }
-};
-
-Node node_at(const std::uint8_t* page, std::uint16_t offset) {
-  const std::uint8_t* p = page + offset;
-  return {at<std::uint16_t>(p), at<std::uint16_t>(p + 2), at<std::uint16_t>(p + 4), at<std::uint16_t>(p + 6),
-          p + 8};
-}
-
-bool read_fully(int file, void* out, std::size_t bytes, std::uint64_t offset) {
-  std::uint8_t* to = static_cast<std::uint8_t*>(out);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(file, to, bytes, static_cast<off_t>(offset));
-    if (got <= 0) return false;
-    to += got;
-    bytes -= static_cast<std::size_t>(got);
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return true;
-}
-
-std::optional<Meta> read_meta(int file, std::uint64_t number) {
-  std::array<std::uint8_t, kPageHeader + sizeof(Meta)> bytes{};
-  const std::uint64_t page_bytes = static_cast<std::uint64_t>(store_page_bytes());
-  if (!read_fully(file, bytes.data(), bytes.size(), number * page_bytes)) return std::nullopt;
-  const PageHeader header = at<PageHeader>(bytes.data());
-  const Meta meta = at<Meta>(bytes.data() + kPageHeader);
-  const bool sound = header.number == number && header.flags == kMeta && meta.magic == kMagic &&
-                     meta.version == kDataVersion && meta.address == 0 && meta.free.pad == page_bytes &&
-                     meta.free.flags == kIntegerKey && meta.main.flags == 0 && meta.last_page >= 1 &&
-                     (meta.txn & 1) == (meta.txn == 0 ? 0 : number);
-  if (!sound) return std::nullopt;
-  return meta;
-}
 
 // Walks everything that one snapshot uses. Problems end the walk at once.
 class Walk {
@@ -304,14 +218,10 @@ class Walk {
 };
 
 }  // namespace
-
-std::int64_t store_page_bytes() {
-  static const std::int64_t bytes = ::sysconf(_SC_PAGESIZE);
-  return bytes;
-}
+}  // namespace lmdb
 
 std::optional<std::string> meta_problem(int file) {
-  const std::optional<Meta> a = read_meta(file, 0), b = read_meta(file, 1);
+  const std::optional<lmdb::Meta> a = lmdb::read_meta(file, 0), b = lmdb::read_meta(file, 1);
   if (!a || !b) return "its first pages are not those of a prefix store, or are damaged";
   const std::uint64_t newer = std::max(a->txn, b->txn);
   if (newer - std::min(a->txn, b->txn) > 1) return "its first pages do not follow each other";
@@ -320,7 +230,7 @@ std::optional<std::string> meta_problem(int file) {
   // file.
   const std::uint64_t pages =
       ::fstat(file, &info) == 0 ? static_cast<std::uint64_t>(info.st_size / store_page_bytes()) : 0;
-  for (const Meta& meta : {*a, *b})
+  for (const lmdb::Meta& meta : {*a, *b})
     if (meta.last_page > 4 * pages + (1 << 16)) return "it is much shorter than its first pages say";
   return std::nullopt;
 }
@@ -329,11 +239,11 @@ std::optional<std::string> tree_problem(MDB_txn* txn) {
   MDB_env* env = mdb_txn_env(txn);
   int file = -1;
   mdb_env_get_fd(env, &file);
-  std::optional<Meta> meta;
+  std::optional<lmdb::Meta> meta;
   // A writer elsewhere may have moved on by two commits, which overwrites the meta page of this snapshot.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const std::uint64_t id = mdb_txn_id(txn);
-    meta = read_meta(file, id & 1);
+    meta = lmdb::read_meta(file, id & 1);
     if (meta && meta->txn == id) break;
     mdb_txn_reset(txn);
     if (mdb_txn_renew(txn) != MDB_SUCCESS) return "it cannot be read";
@@ -342,27 +252,9 @@ std::optional<std::string> tree_problem(MDB_txn* txn) {
   if (!meta) return "its first pages are damaged";
   struct stat info {};
   if (::fstat(file, &info) != 0) return "its size cannot be read";
-  Walk walk(file, static_cast<std::uint64_t>(info.st_size), *meta);
+  lmdb::Walk walk(file, static_cast<std::uint64_t>(info.st_size), *meta);
   walk.run(*meta);
   return walk.problem();
-}
-
-std::int64_t value_pages(std::int64_t key_bytes, std::int64_t value_bytes) {
-  const std::int64_t page = store_page_bytes();
-  const std::int64_t most = ((page - static_cast<std::int64_t>(kPageHeader)) / 2 & ~std::int64_t{1}) - 2;
-  if (static_cast<std::int64_t>(kNodeHeader) + key_bytes + value_bytes <= most) return 0;
-  return (static_cast<std::int64_t>(kPageHeader) - 1 + value_bytes) / page + 1;
-}
-
-bool value_pages_are_sound(const MDB_val& key, const MDB_val& value) {
-  const std::int64_t pages =
-      value_pages(static_cast<std::int64_t>(key.mv_size), static_cast<std::int64_t>(value.mv_size));
-  if (pages == 0) return true;
-  const auto address = reinterpret_cast<std::uintptr_t>(value.mv_data);
-  if (address % static_cast<std::uintptr_t>(store_page_bytes()) != kPageHeader)
-    return true;  // not written yet
-  const PageHeader header = at<PageHeader>(static_cast<const std::uint8_t*>(value.mv_data) - kPageHeader);
-  return (header.flags & kOverflow) != 0 && header.overflow_pages() == pages;
 }
 
 }  // namespace seekline

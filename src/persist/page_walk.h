@@ -6,8 +6,6 @@
 // their own.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -22,16 +20,5 @@ std::optional<std::string> meta_problem(int file);
 /// Walks the trees and the free list of the snapshot that `txn` reads. What is wrong with them, or nothing.
 /// Reads the tree pages only: about 1/2,000 of a store of V4.1 blocks.
 std::optional<std::string> tree_problem(MDB_txn* txn);
-
-/// Whether a value that LMDB returned, when it lies on pages of its own, lies on as many as its length needs.
-/// LMDB frees what the page says, so this is asked before a value is deleted.
-bool value_pages_are_sound(const MDB_val& key, const MDB_val& value);
-
-/// Pages on which a value of `value_bytes` under a key of `key_bytes` lies alone; 0 where it lies in a tree
-/// page.
-std::int64_t value_pages(std::int64_t key_bytes, std::int64_t value_bytes);
-
-/// Bytes of LMDB's pages on this machine.
-std::int64_t store_page_bytes();
 
 }  // namespace seekline

@@ -43,11 +43,6 @@ std::int64_t block_bytes(const CachePlan& plan) {
 }  // namespace
 
 std::unique_ptr<PrefixStore> PrefixStore::open(const Model& model, const PrefixStoreOptions& options) {
-  if (model.options().settings.latent_order == LatentOrder::kByCost)
-    throw Error(ErrorCode::kUsage,
-                "with the latent order by cost, rows depend on how a text is cut into runs: they cannot be "
-                "stored; choose "
-                "another --latent-order or leave the store out");
   return std::make_unique<PrefixStore>(model.plan(), identify_model(model), options);
 }
 

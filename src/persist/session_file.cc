@@ -1,4 +1,4 @@
-#include "persist/session_file.h"
+#include "seekline/session_file.h"
 
 #include <cstdio>
 #include <cstring>
@@ -11,6 +11,7 @@
 
 #include "cache/snapshot.h"
 #include "engine/timeline.h"
+#include "persist/model_identity.h"
 
 namespace seekline {
 namespace {
@@ -144,8 +145,14 @@ const std::uint8_t* restore_rings(Timeline& timeline, const std::uint8_t* in,
 
 }  // namespace
 
-void save_session(const Session& session, const ModelIdentity& identity, const std::string& note,
-                  const std::filesystem::path& path) {
+SessionFiles::SessionFiles(const Model& model)
+    : identity_(std::make_unique<const ModelIdentity>(identify_model(model))) {}
+SessionFiles::SessionFiles(const ModelIdentity& identity)
+    : identity_(std::make_unique<const ModelIdentity>(identity)) {}
+SessionFiles::~SessionFiles() = default;
+
+void SessionFiles::save(const Session& session, const std::filesystem::path& path,
+                        const std::string& note) const {
   const Timeline& timeline = session.timeline();
   if (timeline.approximate())
     throw Error(ErrorCode::kUsage, "a session behind a bounded replay is approximate and is not saved");
@@ -156,7 +163,7 @@ void save_session(const Session& session, const ModelIdentity& identity, const s
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kSessionVersion;
   header.snapshots = static_cast<std::uint32_t>(snapshots.size());
-  std::memcpy(header.fingerprint, identity.fingerprint.bytes.data(), 16);
+  std::memcpy(header.fingerprint, identity_->fingerprint.bytes.data(), 16);
   header.tokens = cache.tokens().size();
   header.note_bytes = note.size();
   header.body_bytes = body.size();
@@ -176,12 +183,11 @@ void save_session(const Session& session, const ModelIdentity& identity, const s
   }
 }
 
-std::string restore_session(Session& session, const ModelIdentity& identity,
-                            const std::filesystem::path& path) {
+std::string SessionFiles::restore(Session& session, const std::filesystem::path& path) const {
   Timeline& timeline = session.timeline();
   SequenceCache& cache = timeline.cache();
   const std::vector<std::uint8_t> file = read_all(path);
-  const Header header = checked_header(file, cache.plan(), identity, path);
+  const Header header = checked_header(file, cache.plan(), *identity_, path);
   const std::uint8_t* in = file.data() + sizeof header;
   std::string note(reinterpret_cast<const char*>(in), header.note_bytes);
   in += header.note_bytes;
@@ -196,7 +202,7 @@ std::string restore_session(Session& session, const ModelIdentity& identity,
         std::memcpy(const_cast<std::uint8_t*>(to), in, bytes);
         in += bytes;
       });
-  timeline.rows_restored();
+  timeline.rows_restored("file");
   for (std::uint32_t i = 0; i < header.snapshots; ++i) in = restore_rings(timeline, in, file);
   return note;
 }

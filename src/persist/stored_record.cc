@@ -9,7 +9,7 @@
 
 #include "core/check.h"
 #include "core/mapped_file.h"
-#include "persist/page_walk.h"
+#include "persist/lmdb_pages.h"
 
 namespace seekline {
 namespace {

@@ -21,7 +21,7 @@ std::string StoredRows::load(std::span<const std::int32_t> tokens, std::int64_t 
   std::string why_not;
   if (hit.length() > timeline.rows()) {
     why_not = store_->restore(hit, hit.length(), timeline.cache()).why_not_all;
-    timeline.rows_restored();
+    timeline.rows_restored("disk");
   }
   std::int64_t best = 0;
   for (const RingPoint& point : timeline.ring_points())

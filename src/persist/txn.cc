@@ -3,7 +3,7 @@
 
 #include "core/check.h"
 #include "persist/environment.h"
-#include "persist/page_walk.h"
+#include "persist/lmdb_pages.h"
 
 namespace seekline {
 namespace {

@@ -131,6 +131,24 @@ TEST_P(PrefixCaches, CutPromptsCostAReplayAndNeverAPrefill) {
   }
 }
 
+TEST_P(PrefixCaches, AnEditOfTheLastMessageCostsAReplayAndWhatIsNew) {
+  const Server s = server();
+  const Tokens whole = random_tokens(1300, 24);
+  s.ask(whole, 5);
+  const CachePlan& plan = s.model->plan();
+  const std::int64_t reach = replay_reach(plan, std::get<1>(GetParam()));
+  for (const std::size_t edited : {1, 2, 3, 4, 127, 128, 129, 1000}) {
+    Tokens tokens(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(edited));
+    const std::int64_t common = std::ssize(tokens);
+    const Tokens other =
+        joined({whole[tokens.size()] + 1}, random_tokens(11, 25 + static_cast<unsigned>(edited)));
+    const ReuseReport report = s.ask(joined(tokens, other));
+    EXPECT_EQ(report.reused_tokens, common) << "the last " << edited << " edited";
+    EXPECT_LE(report.computed_tokens, reach + plan.window + std::ssize(other))
+        << "the last " << edited << " edited";
+  }
+}
+
 TEST_P(PrefixCaches, AnAbortedPromptGoesOnWhereItStopped) {
   const Server s = server();
   const Tokens prompt = random_tokens(600, 15);
@@ -213,6 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PrefixCaches,
                          testing::Values(std::tuple{"v41-tiny", DecoderMode::kCed},
                                          std::tuple{"v41-tiny-long", DecoderMode::kExact},
                                          std::tuple{"v4-tiny", DecoderMode::kExact},
+                                         std::tuple{"v32-tiny-fp8", DecoderMode::kExact},
                                          std::tuple{"llama-gqa-tiny", DecoderMode::kCed}),
                          test_name);
 

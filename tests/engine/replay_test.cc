@@ -2,6 +2,7 @@
 #include <set>
 
 #include "engine/golden_model.h"
+#include "engine/small_yoco.h"
 #include "engine/timeline.h"
 #include "engine/verify_reuse.h"
 #include "seekline/session.h"
@@ -9,12 +10,22 @@
 namespace seekline::golden {
 namespace {
 
-std::vector<std::int32_t> longest_case(const std::string& name, std::size_t limit) {
+std::string folder_of(const std::string& name) {
+  return name == "yoco" ? small_yoco().folder() : model_folder(name);
+}
+
+// `count` tokens: those of the model's longest case, as often as it takes.
+std::vector<std::int32_t> tokens_for(const std::string& name, std::size_t count) {
   std::vector<std::int32_t> longest;
-  for (const GoldenCase& c : golden_cases(model_folder(name)))
-    if (c.tokens.size() > longest.size()) longest = c.tokens;
-  longest.resize(std::min(limit, longest.size()));
-  return longest;
+  if (name == "yoco") {
+    for (std::int32_t i = 0; i < 128; ++i) longest.push_back(i * 37 % 128);
+  } else {
+    for (const GoldenCase& c : golden_cases(model_folder(name)))
+      if (c.tokens.size() > longest.size()) longest = c.tokens;
+  }
+  std::vector<std::int32_t> tokens(count);
+  for (std::size_t i = 0; i < count; ++i) tokens[i] = longest[i % longest.size()];
+  return tokens;
 }
 
 std::shared_ptr<Model> open_with(const std::string& name, DecoderMode decoder,
@@ -23,7 +34,7 @@ std::shared_ptr<Model> open_with(const std::string& name, DecoderMode decoder,
   options.threads = 1;
   options.batch_tokens = batch_tokens;
   options.decoder = decoder;
-  return Model::open(model_folder(name), options);
+  return Model::open(folder_of(name), options);
 }
 
 std::vector<float> copy(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
@@ -48,7 +59,8 @@ std::set<std::int64_t> edge_lengths(const CachePlan& plan, std::int64_t tokens) 
     for (std::int64_t d = -1; d <= 1; ++d)
       if (at > 0) lengths.insert(at + d);
   for (const Store& store : plan.stores)
-    for (std::int64_t d = -1; d <= 1; ++d) lengths.insert(8 * std::int64_t{store.tokens_per_row} + d);
+    for (const std::int64_t groups : {2, 8})
+      for (std::int64_t d = -1; d <= 1; ++d) lengths.insert(groups * store.tokens_per_row + d);
   std::erase_if(lengths, [&](std::int64_t h) { return h < 1 || h > tokens; });
   return lengths;
 }
@@ -59,94 +71,105 @@ struct Way {
   ReplayWay way;
 };
 
-class Replay : public testing::TestWithParam<Way> {};
-
-const std::vector<std::string>& models() {
-  static const std::vector<std::string> names{"v41-tiny", "v41-tiny-long", "v41-tiny-mtp", "v4-tiny",
-                                              "llama-gqa-tiny"};
-  return names;
-}
+class Replay : public testing::TestWithParam<std::tuple<std::string, Way>> {
+ protected:
+  const std::string name = std::get<0>(GetParam());
+  const std::shared_ptr<Model> model = open_with(name, std::get<1>(GetParam()).decoder);
+  SessionOptions options() const {
+    SessionOptions o;
+    o.way = std::get<1>(GetParam()).way;
+    return o;
+  }
+};
 
 TEST_P(Replay, AHitOfAnyLengthAnswersWithTheBitsOfAColdRun) {
-  for (const std::string& name : models()) {
-    const std::shared_ptr<Model> model = open_with(name, GetParam().decoder);
-    const std::vector<std::int32_t> all = longest_case(name, 280);
-    const std::vector<std::int32_t> tokens(all.begin(), all.end() - 10);
-    const std::span<const std::int32_t> chosen = std::span(all).last(10);
-    SessionOptions options;
-    options.way = GetParam().way;
-    Session cold(model, options);
-    const std::vector<float> expected = answer(cold, tokens, chosen);
-    for (const std::int64_t hit : edge_lengths(model->plan(), std::ssize(tokens))) {
-      // A session that held `hit` of these tokens and then went on differently.
-      Session warm(model, options);
-      std::vector<std::int32_t> other(tokens.begin(), tokens.begin() + hit);
-      other.insert(other.end(), 20, (tokens.back() + 1) % static_cast<std::int32_t>(model->vocab_size()));
-      warm.prompt(other);
-      const bool same = answer(warm, tokens, chosen) == expected;
-      EXPECT_TRUE(same) << name << " hit " << hit << ", windows " << warm.reuse().windows;
-      EXPECT_EQ(warm.reuse().reused_tokens >= std::min<std::int64_t>(hit, std::ssize(tokens) - 1), true)
-          << name;
-      EXPECT_EQ(first_difference(warm.cache(), cold.cache(), true), std::nullopt) << name << " hit " << hit;
-    }
+  const std::vector<std::int32_t> all = tokens_for(name, 290);
+  const std::span<const std::int32_t> tokens = std::span(all).first(280), chosen = std::span(all).last(10);
+  Session cold(model, options());
+  const std::vector<float> expected = answer(cold, tokens, chosen);
+  for (const std::int64_t hit : edge_lengths(model->plan(), std::ssize(tokens))) {
+    // A session that held `hit` of these tokens and then went on differently.
+    Session warm(model, options());
+    std::vector<std::int32_t> other(tokens.begin(), tokens.begin() + hit);
+    const std::int32_t unlike = hit < std::ssize(tokens) ? tokens[static_cast<std::size_t>(hit)] : chosen[0];
+    other.insert(other.end(), 20, (unlike + 1) % static_cast<std::int32_t>(model->vocab_size()));
+    warm.prompt(other);
+    EXPECT_TRUE(answer(warm, tokens, chosen) == expected)
+        << "hit " << hit << ", windows " << warm.reuse().windows;
+    EXPECT_EQ(warm.reuse().reused_tokens, std::min<std::int64_t>(hit, std::ssize(tokens) - 1)) << hit;
+    EXPECT_EQ(first_difference(warm.cache(), cold.cache(), true), std::nullopt) << "hit " << hit;
   }
 }
 
 TEST_P(Replay, ALiveSessionThatGoesOnAnswersLikeAColdOne) {
-  for (const std::string& name : models()) {
-    const std::shared_ptr<Model> model = open_with(name, GetParam().decoder);
-    const std::vector<std::int32_t> all = longest_case(name, 280);
-    SessionOptions options;
-    options.way = GetParam().way;
-    Session live(model, options);
-    std::size_t at = 0;
-    for (const std::size_t turn : {5, 1, 40, 2, 64, 3}) {
-      if (at + turn + 4 > all.size()) break;
-      live.append(std::span(all).subspan(at, turn));
-      at += turn;
-      Session cold(model);
-      cold.prompt(std::span(all).first(at));
-      EXPECT_TRUE(copy(live.logits()) == copy(cold.logits()))
-          << name << " turn of " << turn << " ending at " << at;
-      for (int i = 0; i < 4; ++i) live.extend(all[at++]);
-    }
+  const std::vector<std::int32_t> all = tokens_for(name, 280);
+  Session live(model, options());
+  std::size_t at = 0;
+  for (const std::size_t turn : {5, 1, 40, 2, 64, 3, 100}) {
+    live.append(std::span(all).subspan(at, turn));
+    at += turn;
+    Session cold(model);
+    cold.prompt(std::span(all).first(at));
+    EXPECT_TRUE(copy(live.logits()) == copy(cold.logits())) << "turn of " << turn << " ending at " << at;
+    for (int i = 0; i < 4; ++i) live.extend(all[at++]);
   }
 }
 
 TEST_P(Replay, ForksAnswerLikeTheirOriginAndShareItsPages) {
-  for (const std::string& name : models()) {
-    const std::shared_ptr<Model> model = open_with(name, GetParam().decoder);
-    const std::vector<std::int32_t> all = longest_case(name, 200);
-    SessionOptions options;
-    options.way = GetParam().way;
-    const std::span<const std::int32_t> prompt = std::span(all).first(all.size() - 8);
-    Session origin(model, options);
-    origin.prompt(prompt);
-    const std::int64_t before = model->pages().used_bytes();
-    Session left = origin.fork(), right = origin.fork();
-    EXPECT_EQ(model->pages().used_bytes(), before) << name;
-    for (const std::int32_t token : std::span(all).last(8)) {
-      left.extend(token);
-      right.extend((token + 1) % static_cast<std::int32_t>(model->vocab_size()));
-      origin.extend(token);
-    }
-    EXPECT_TRUE(copy(left.logits()) == copy(origin.logits())) << name;
-    EXPECT_FALSE(copy(right.logits()) == copy(origin.logits())) << name;
-    EXPECT_EQ(first_difference(left.cache(), origin.cache(), true), std::nullopt) << name;
+  const std::vector<std::int32_t> all = tokens_for(name, 200);
+  const std::span<const std::int32_t> prompt = std::span(all).first(all.size() - 8);
+  Session origin(model, options());
+  origin.prompt(prompt);
+  const std::int64_t before = model->pages().used_bytes();
+  Session left = origin.fork(), right = origin.fork();
+  EXPECT_EQ(model->pages().used_bytes(), before) << "a fork copies no global rows";
+  for (const std::int32_t token : std::span(all).last(8)) {
+    left.extend(token);
+    right.extend((token + 1) % static_cast<std::int32_t>(model->vocab_size()));
+    origin.extend(token);
+  }
+  EXPECT_TRUE(copy(left.logits()) == copy(origin.logits()));
+  EXPECT_FALSE(copy(right.logits()) == copy(origin.logits()));
+  EXPECT_EQ(first_difference(left.cache(), origin.cache(), true), std::nullopt);
+}
+
+// Windows of a session that was cut come back by the same ways.
+TEST_P(Replay, ATruncatedSessionGoesOnLikeAColdOne) {
+  const std::vector<std::int32_t> all = tokens_for(name, 280);
+  for (const std::size_t length : {279, 257, 256, 255, 129, 128, 127, 40, 3, 1}) {
+    Session session(model, options());
+    session.prompt(all);
+    session.truncate(static_cast<std::int64_t>(length));
+    EXPECT_EQ(session.length(), static_cast<std::int64_t>(length));
+    session.append(std::vector<std::int32_t>{11, 12});
+    std::vector<std::int32_t> tokens(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length));
+    tokens.insert(tokens.end(), {11, 12});
+    Session cold(model);
+    cold.prompt(tokens);
+    EXPECT_TRUE(copy(session.logits()) == copy(cold.logits())) << "cut to " << length;
+    EXPECT_EQ(session.reuse().reused_tokens, static_cast<std::int64_t>(length));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Replay,
-                         testing::Values(Way{"CedAuto", DecoderMode::kCed, ReplayWay::kAuto},
-                                         Way{"CedExactReplay", DecoderMode::kCed, ReplayWay::kExact},
-                                         Way{"ExactAuto", DecoderMode::kExact, ReplayWay::kAuto},
-                                         Way{"ExactExactReplay", DecoderMode::kExact, ReplayWay::kExact}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Replay,
+    testing::Combine(testing::Values("v41-tiny", "v41-tiny-long", "v41-tiny-mtp", "v4-tiny", "v32-tiny",
+                                     "v32-tiny-fp8", "v3-tiny", "v2-tiny", "v2lite-tiny", "yoco",
+                                     "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"),
+                     testing::Values(Way{"CedAuto", DecoderMode::kCed, ReplayWay::kAuto},
+                                     Way{"CedExactReplay", DecoderMode::kCed, ReplayWay::kExact},
+                                     Way{"ExactAuto", DecoderMode::kExact, ReplayWay::kAuto},
+                                     Way{"ExactExactReplay", DecoderMode::kExact, ReplayWay::kExact})),
+    [](const auto& info) {
+      std::string test = std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+      std::ranges::replace(test, '-', '_');
+      return test;
+    });
 
 TEST(Ced, RunsTheDecoderOnTheLastWindowOnlyAndDiffersFromExact) {
   const std::shared_ptr<Model> ced = open_with("v41-tiny", DecoderMode::kCed);
   const std::shared_ptr<Model> exact = open_with("v41-tiny", DecoderMode::kExact);
-  const std::vector<std::int32_t> tokens = longest_case("v41-tiny", 100);
+  const std::vector<std::int32_t> tokens = tokens_for("v41-tiny", 100);
   Session a(ced), b(exact);
   a.prompt(tokens);
   b.prompt(tokens);
@@ -166,7 +189,7 @@ TEST(Ced, EqualsExactWhereThePromptFitsTheWindow) {
   const std::shared_ptr<Model> ced = open_with("v41-tiny", DecoderMode::kCed);
   const std::shared_ptr<Model> exact = open_with("v41-tiny", DecoderMode::kExact);
   const std::vector<std::int32_t> tokens =
-      longest_case("v41-tiny", static_cast<std::size_t>(ced->plan().window));
+      tokens_for("v41-tiny", static_cast<std::size_t>(ced->plan().window));
   Session a(ced), b(exact);
   a.prompt(tokens);
   b.prompt(tokens);
@@ -175,7 +198,7 @@ TEST(Ced, EqualsExactWhereThePromptFitsTheWindow) {
 
 TEST(VerifyReuse, PassesWhatIsRightAndNamesAFlippedBit) {
   const std::shared_ptr<Model> model = open_with("v41-tiny", DecoderMode::kCed);
-  const std::vector<std::int32_t> tokens = longest_case("v41-tiny", 100);
+  const std::vector<std::int32_t> tokens = tokens_for("v41-tiny", 100);
   SessionOptions options;
   options.verify_reuse = true;
   Session session(model, options);
@@ -187,6 +210,7 @@ TEST(VerifyReuse, PassesWhatIsRightAndNamesAFlippedBit) {
   for (const Store& store : model->plan().stores)
     if (store.kind == StoreKind::kMain && main < 0) main = store.id;
   session.cache().mutable_row(main, 3).data[0] ^= 1;
+  session.cache().mutable_row(main, 7).data[0] ^= 1;  // a later one, which is not the one to name
   try {
     session.append(std::vector<std::int32_t>{5, 6});
     FAIL() << "a flipped bit went unnoticed";
@@ -195,6 +219,9 @@ TEST(VerifyReuse, PassesWhatIsRightAndNamesAFlippedBit) {
     const std::string m =
         std::to_string(3 * model->plan().stores[static_cast<std::size_t>(main)].tokens_per_row);
     EXPECT_NE(std::string(error.what()).find("position " + m), std::string::npos) << error.what();
+    const std::string layer =
+        std::to_string(model->plan().stores[static_cast<std::size_t>(main)].owner_layer);
+    EXPECT_NE(std::string(error.what()).find("layer " + layer + " "), std::string::npos) << error.what();
   }
 }
 

@@ -3,8 +3,7 @@
 #include <functional>
 #include <random>
 
-#include "checkpoint/synth.h"
-#include "engine/golden_model.h"
+#include "engine/small_yoco.h"
 #include "model/network.h"
 #include "seekline/session.h"
 
@@ -12,45 +11,6 @@ namespace seekline::golden {
 namespace {
 
 using Matrix = std::vector<std::vector<double>>;
-
-// A small model in the system's temporary folder.
-class SmallYoco {
- public:
-  explicit SmallYoco(int self_layers = 2) {
-    config_ = nlohmann::json::parse(R"json({
-      "model_type": "yoco", "torch_dtype": "bfloat16", "hidden_act": "silu", "vocab_size": 128, "hidden_size": 64,
-      "intermediate_size": 96, "num_hidden_layers": 5, "num_self_layers": 2, "sliding_window": 8,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000,
-      "max_position_embeddings": 4096, "tie_word_embeddings": false, "eos_token_id": 1})json");
-    config_["num_self_layers"] = self_layers;
-    folder_ = std::filesystem::temp_directory_path() /
-              ("seekline-yoco-" + std::to_string(::getpid()) + "-" + std::to_string(self_layers));
-    std::filesystem::remove_all(folder_);
-    SynthOptions options;
-    options.seed = 23;
-    write_synth(config_, "config", folder_, options);
-  }
-  ~SmallYoco() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  std::shared_ptr<Model> open(NumericSettings settings, int threads = 1) const {
-    return open_folder(folder_.string(), settings, threads);
-  }
-  std::string folder() const { return folder_; }
-  const nlohmann::json& config() const { return config_; }
-  std::string weights() const { return (folder_ / "model.safetensors").string(); }
-
- private:
-  nlohmann::json config_;
-  std::filesystem::path folder_;
-};
-
-const SmallYoco& small_yoco() {
-  static const SmallYoco model;
-  return model;
-}
 
 std::vector<std::int32_t> random_tokens(std::size_t count) {
   std::mt19937 random(5);

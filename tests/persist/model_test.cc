@@ -1,4 +1,6 @@
 // Real models: a sequence that goes on from the store gives the bits of one that never stopped.
+#include <algorithm>
+
 #include <xxhash.h>
 
 #include "engine/golden_model.h"
@@ -150,6 +152,52 @@ TEST(ModelIdentity, TwoFineTunesOfOneShapeInOneFolderNeverMix) {
   const PrefixHit hit = store_b->lookup(tokens);
   EXPECT_EQ(hit.length(), 0);
   EXPECT_NE(hit.why_not_more().find("other weights"), std::string::npos) << hit.why_not_more();
+}
+
+// The folder of a model whose file is replaced by another fine-tune's, which differs in one tensor, and back.
+TEST(ModelIdentity, AModelReplacedInItsFolderNeverMeetsThePrefixesOfTheOther) {
+  const TempFolder folder;
+  const fs::path place = folder.path() / "model";
+  fs::copy(golden::model_folder("v41-tiny"), place);
+  const fs::path file = place / "model.safetensors", other = folder.path() / "other.safetensors";
+  std::vector<char> weights = read_file(file);
+  {
+    const auto model = open_f32(place);
+    const Tensor* tensor = model->checkpoint().find("layers.3.ffn.shared_experts.w2.weight");
+    ASSERT_NE(tensor, nullptr);
+    const auto found = std::search(weights.begin(), weights.end(), tensor->data, tensor->data + tensor->bytes,
+                                   [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
+    ASSERT_NE(found, weights.end());
+    for (std::int64_t i = 0; i < tensor->bytes; i += 16) found[i] = static_cast<char>(found[i] ^ 1);
+  }
+  write_file(other, weights);
+  const Tokens tokens = long_tokens("v41-tiny", 300);
+  std::vector<std::vector<float>> answers;
+  // Original, other, original, other: the first two compute, the last two find what is theirs.
+  for (int visit = 0; visit < 4; ++visit) {
+    const auto model = open_f32(place);
+    const auto store = PrefixStore::open(*model, options_for(folder.path() / "store"));
+    const PrefixHit hit = store->lookup(std::span(tokens).first(tokens.size() - 1));
+    EXPECT_EQ(hit.length(), visit < 2 ? 0 : std::ssize(tokens) - 1) << "visit " << visit;
+    SequenceCache cache(model->pages());
+    std::string why_not;
+    if (hit.length() > 0) {
+      store->restore(hit, hit.length(), cache);
+      ASSERT_TRUE(store->restore_snapshot(hit, cache, why_not)) << why_not;
+    } else {
+      go_on(*model, cache, tokens, tokens.size() - 1);
+      store->store(cache, SnapshotPart::kAll);
+    }
+    answers.push_back(go_on(*model, cache, tokens, tokens.size()));
+    // In place: the new file takes the old one's name, as an update does.
+    const fs::path aside = folder.path() / "aside";
+    fs::rename(file, aside);
+    fs::rename(other, file);
+    fs::rename(aside, other);
+  }
+  EXPECT_TRUE(answers[0] == answers[2]);
+  EXPECT_TRUE(answers[1] == answers[3]);
+  EXPECT_FALSE(answers[0] == answers[1]);
 }
 
 // Stores of earlier engines would give other bits than a cold run. Where this fails because rows have changed

@@ -5,7 +5,8 @@
 #include "engine/golden_model.h"
 #include "engine/timeline.h"
 #include "engine/verify_reuse.h"
-#include "persist/session_file.h"
+#include "persist/model_identity.h"
+#include "seekline/session_file.h"
 
 namespace seekline::golden {
 namespace {
@@ -42,15 +43,16 @@ TEST_P(SessionFile, ARestoredSessionGoesOnLikeTheSavedOneAtEveryEdge) {
        {1, 2, 3, 4, 5, 127, 128, 129, 130, 255, 256, 257, 383, 384, 385, 511, 512, 513}) {
     Session saved(model);
     saved.prompt(std::span(tokens).first(length));
-    save_session(saved, identity, "a note", path);
+    SessionFiles(identity).save(saved, path, "a note");
     Session restored(model);
-    EXPECT_EQ(restore_session(restored, identity, path), "a note");
+    EXPECT_EQ(SessionFiles(identity).restore(restored, path), "a note");
     EXPECT_EQ(restored.length(), static_cast<std::int64_t>(length));
     // A prompt behind it, then an answer of 300 tokens.
     const std::span<const std::int32_t> longer = std::span(tokens).first(length + 10);
     saved.prompt(longer);
     restored.prompt(longer);
     EXPECT_EQ(restored.reuse().reused_tokens, static_cast<std::int64_t>(length));
+    EXPECT_EQ(restored.reuse().from, "file");
     bool same = std::ranges::equal(saved.logits(), restored.logits());
     for (std::size_t i = 0; same && i < 300; ++i) {
       saved.extend(tokens[length + 10 + i]);
@@ -65,7 +67,7 @@ TEST_P(SessionFile, ARestoredSessionGoesOnLikeTheSavedOneAtEveryEdge) {
 TEST_P(SessionFile, EveryFlippedOrMissingByteIsRefusedInASentence) {
   Session session(model);
   session.prompt(random_tokens(40, 2));
-  save_session(session, identity, "", path);
+  SessionFiles(identity).save(session, path);
   std::ifstream in(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   std::mt19937 random(3);
@@ -80,7 +82,7 @@ TEST_P(SessionFile, EveryFlippedOrMissingByteIsRefusedInASentence) {
     std::ofstream(path, std::ios::binary) << bad;
     Session restored(model);
     try {
-      restore_session(restored, identity, path);
+      SessionFiles(identity).restore(restored, path);
       FAIL() << "trial " << trial << " was taken";
     } catch (const Error& error) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
@@ -92,12 +94,12 @@ TEST_P(SessionFile, EveryFlippedOrMissingByteIsRefusedInASentence) {
 TEST_P(SessionFile, AnotherModelsFileIsRefused) {
   Session session(model);
   session.prompt(random_tokens(20, 4));
-  save_session(session, identity, "", path);
+  SessionFiles(identity).save(session, path);
   ModelIdentity other = identity;
   other.fingerprint.bytes[0] ^= 1;
   Session restored(model);
   try {
-    restore_session(restored, other, path);
+    SessionFiles(other).restore(restored, path);
     FAIL() << "another model's session was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUsage);

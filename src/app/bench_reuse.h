@@ -1,0 +1,85 @@
+// Times what a prefix that is there already saves, and what keeping it costs (docs/replay.md, "Measured").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "app/bench_model.h"
+#include "engine/row_source.h"
+#include "persist/prefix_store.h"
+
+namespace seekline {
+
+/// Tokens that are being written when decoding begins.
+inline constexpr std::int64_t kReuseHandedOver = 2048;
+
+struct ReuseBudget {
+  int rounds = 3;
+  /// Chunks of the prompt that are computed, spread evenly behind rows by formula, the rest reckoned between
+  /// them; 0: all, as they come.
+  std::int64_t sampled_chunks = 0;
+};
+
+/// A way to the first token of a prompt whose tokens but one have their rows.
+struct WayResult {
+  std::string name;
+  std::int64_t tokens = 0;  ///< computed
+  Spread seconds;
+  double of_first = 0;  ///< the median against that of the same tokens with everything in memory
+};
+
+struct ReuseResult {
+  std::int64_t tokens = 0, chunk = 0, sampled_chunks = 0;
+  std::array<double, 2> prefill_seconds{};    ///< by DecoderMode; 0: not timed
+  std::array<std::int64_t, 2> evaluations{};  ///< tokens x layers
+  std::vector<WayResult> ways;
+  std::int64_t stored_bytes = 0;  ///< of the store's file in use
+  Spread quiet_step, writing_step;
+  int steps = 0;  ///< decode steps of a round
+};
+
+class ReuseBench {
+ public:
+  /// A store is made in `folder`, which is removed at the end.
+  ReuseBench(Model& model, const ReuseBudget& budget, std::function<void(const std::string&)> progress);
+  ~ReuseBench();
+
+  /// Throws Error(kUsage) where `tokens` do not fit, or are fewer than two windows.
+  ReuseResult run(std::int64_t tokens);
+
+ private:
+  void prefill(ReuseResult& result);
+  double chunk_seconds(DecoderMode mode, std::int64_t chunk, std::int64_t tokens);
+  double sampled_seconds(DecoderMode mode, std::int64_t tokens);
+  std::unique_ptr<Timeline> stored_prefix(std::int64_t tokens);
+  void ways(ReuseResult& result);
+  double decode_round(std::int64_t tokens, int steps, bool writes);
+  void decode(ReuseResult& result);
+  void open_store();
+  void reopen_store();
+  std::unique_ptr<RowSource> rows() const;
+  void drop_file();
+  double compute(Timeline& timeline, std::int64_t most = INT64_MAX);
+
+  Model& model_;
+  const ReuseBudget budget_;
+  std::function<void(const std::string&)> progress_;
+  std::filesystem::path folder_;
+  Key fingerprint_;
+  std::shared_ptr<PrefixStore> store_;
+  std::unique_ptr<ThreadPool> threads_;
+  std::vector<float> logits_;
+};
+
+const char* mode_name(DecoderMode mode);
+std::string reuse_bench_text(const ReuseResult& result);
+nlohmann::json reuse_bench_json(const ReuseResult& result);
+
+}  // namespace seekline
