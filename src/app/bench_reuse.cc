@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -19,10 +20,32 @@
 namespace seekline {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+class Stopwatch {
+ public:
+  Took took() const {
+    return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(),
+            processor_seconds() - processor_start_};
+  }
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+ private:
+  static double processor_seconds() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const double processor_start_ = processor_seconds();
+};
+
+// Of each the median: they need not be of one reading.
+Took median(const std::vector<Took>& readings) {
+  std::vector<double> clock, processor;
+  for (const Took& t : readings) {
+    clock.push_back(t.clock);
+    processor.push_back(t.processor);
+  }
+  return {spread_of(clock).median, spread_of(processor).median};
 }
 
 std::vector<std::int32_t> formula_tokens(std::int64_t count, std::int64_t vocab) {
@@ -32,6 +55,12 @@ std::vector<std::int32_t> formula_tokens(std::int64_t count, std::int64_t vocab)
 }
 
 }  // namespace
+
+Took& Took::operator+=(const Took& other) {
+  clock += other.clock;
+  processor += other.processor;
+  return *this;
+}
 
 ReuseBench::ReuseBench(Model& model, const ReuseBudget& budget,
                        std::function<void(const std::string&)> progress)
@@ -79,8 +108,8 @@ void ReuseBench::drop_file() {
 }
 
 // Computes up to `most` tokens of what the timeline lacks; its last token answers.
-double ReuseBench::compute(Timeline& timeline, std::int64_t most) {
-  const Clock::time_point start = Clock::now();
+Took ReuseBench::compute(Timeline& timeline, std::int64_t most) {
+  const Stopwatch watch;
   for (std::int64_t left = std::min(most, timeline.pending()); left > 0;) {
     Run run = timeline.next_run(std::min(left, model_.options().batch_tokens));
     const auto count = std::ssize(run.tokens);
@@ -92,11 +121,11 @@ double ReuseBench::compute(Timeline& timeline, std::int64_t most) {
     timeline.ran(run);
     left -= count;
   }
-  return seconds_since(start);
+  return watch.took();
 }
 
 // One chunk of a prompt of `tokens` tokens, behind rows by formula.
-double ReuseBench::chunk_seconds(DecoderMode mode, std::int64_t chunk, std::int64_t tokens) {
+Took ReuseBench::time_chunk(DecoderMode mode, std::int64_t chunk, std::int64_t tokens) {
   const std::int64_t first = chunk * model_.options().batch_tokens;
   progress_(
       fmt::format("prompt of {} tokens, {}: chunk {}", with_commas(tokens), mode_name(mode), chunk + 1));
@@ -111,43 +140,46 @@ double ReuseBench::chunk_seconds(DecoderMode mode, std::int64_t chunk, std::int6
   return compute(timeline, model_.options().batch_tokens);
 }
 
-// Straight lines between the sampled chunks; the last chunk, where the decoder part runs, is timed by itself.
-double ReuseBench::sampled_seconds(DecoderMode mode, std::int64_t tokens) {
-  const std::int64_t chunk = model_.options().batch_tokens, chunks = (tokens + chunk - 1) / chunk;
+// Both modes take turns at every sampled chunk; straight lines between them. The last chunk, where the
+// decoder part runs, stands for itself.
+void ReuseBench::sampled_prefill(ReuseResult& result) {
+  const std::int64_t chunks = (result.tokens + result.chunk - 1) / result.chunk;
   const std::int64_t samples = std::clamp<std::int64_t>(budget_.sampled_chunks - 1, 2, chunks - 1);
-  double sum = chunk_seconds(mode, chunks - 1, tokens), before = 0;
-  std::int64_t at = -1;
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const std::int64_t here = i * (chunks - 2) / (samples - 1);
-    const double seconds = chunk_seconds(mode, here, tokens);
-    for (std::int64_t c = at + 1; c <= here; ++c) {
-      const double part = here == at ? 1 : static_cast<double>(c - at) / static_cast<double>(here - at);
-      sum += at < 0 ? seconds : before + part * (seconds - before);
-    }
-    before = seconds;
-    at = here;
+  for (std::int64_t i = 0; i <= samples; ++i) {
+    const std::int64_t here = i < samples ? i * (chunks - 2) / (samples - 1) : chunks - 1;
+    std::array<std::vector<Took>, 2> took;
+    for (int round = 0; round < budget_.rounds; ++round)
+      for (const DecoderMode mode : {DecoderMode::kExact, DecoderMode::kCed})
+        took[static_cast<std::size_t>(mode)].push_back(time_chunk(mode, here, result.tokens));
+    result.chunks.push_back({here * result.chunk, {median(took[0]), median(took[1])}});
   }
-  return sum;
+  for (std::size_t m = 0; m < 2; ++m) {
+    Took sum = result.chunks.front().took[m];
+    sum += result.chunks.back().took[m];
+    for (std::size_t i = 0; i + 2 < result.chunks.size(); ++i) {
+      const ReuseResult::Chunk &a = result.chunks[i], &b = result.chunks[i + 1];
+      const auto between = static_cast<double>((b.first - a.first) / result.chunk);
+      sum += a.took[m] * ((between - 1) / 2);  // shares c / between of b for c = 1 .. between, the rest of a
+      sum += b.took[m] * ((between + 1) / 2);
+    }
+    result.prefill[m] = sum;
+  }
 }
 
 void ReuseBench::prefill(ReuseResult& result) {
   const std::int64_t tokens = result.tokens;
   const int layers = static_cast<int>(model_.plan().layers.size());
   const int encoder = model_.plan().first_decoder_layer();
-  chunk_seconds(DecoderMode::kExact, 0, tokens);  // warms up
+  result.evaluations[static_cast<std::size_t>(DecoderMode::kExact)] = tokens * layers;
+  result.evaluations[static_cast<std::size_t>(DecoderMode::kCed)] =
+      tokens * encoder + std::min<std::int64_t>(tokens, model_.plan().window) * (layers - encoder);
+  time_chunk(DecoderMode::kExact, 0, tokens);  // warms up
+  if (budget_.sampled_chunks > 0) return sampled_prefill(result);
   for (const DecoderMode mode : {DecoderMode::kExact, DecoderMode::kCed}) {
-    const auto m = static_cast<std::size_t>(mode);
-    const std::int64_t decoder_tokens =
-        mode == DecoderMode::kCed ? std::min<std::int64_t>(tokens, model_.plan().window) : tokens;
-    result.evaluations[m] = tokens * encoder + decoder_tokens * (layers - encoder);
-    if (budget_.sampled_chunks > 0) {
-      result.prefill_seconds[m] = sampled_seconds(mode, tokens);
-      continue;
-    }
     progress_(fmt::format("prompt of {} tokens, {}", with_commas(tokens), mode_name(mode)));
     Timeline timeline(model_.pages(), mode);
     timeline.begin(formula_tokens(tokens, model_.vocab_size()), tokens, ReplayWay::kAuto);
-    result.prefill_seconds[m] = compute(timeline);
+    result.prefill[static_cast<std::size_t>(mode)] = compute(timeline);
   }
 }
 
@@ -190,7 +222,7 @@ void ReuseBench::ways(ReuseResult& result) {
       {"exact replay, from the store", ReplayWay::kExact, true, false, 3},
       {"exact replay, from the store on a cold disk", ReplayWay::kExact, true, true, 3},
   };
-  std::vector<std::vector<double>> seconds(std::size(kCases));
+  std::vector<std::vector<Took>> took(std::size(kCases));
   result.ways.resize(std::size(kCases));
   for (int round = -1; round < budget_.rounds; ++round) {  // the first warms up
     for (std::size_t i = 0; i < std::size(kCases); ++i) {
@@ -198,7 +230,7 @@ void ReuseBench::ways(ReuseResult& result) {
       if (round < 0 && i > 0) break;
       progress_(fmt::format("going on at {} tokens: {}, round {}", with_commas(tokens), c.name, round + 1));
       if (c.cold) drop_file();
-      const Clock::time_point start = Clock::now();
+      const Stopwatch watch;
       std::unique_ptr<Timeline> timeline;
       if (c.on_disk) {
         if (!store_) reopen_store();
@@ -214,19 +246,27 @@ void ReuseBench::ways(ReuseResult& result) {
                                 timeline->report().why_not_more));
       result.ways[i].tokens = timeline->pending();
       compute(*timeline);
-      if (round >= 0) seconds[i].push_back(seconds_since(start));
+      if (round >= 0) took[i].push_back(watch.took());
     }
   }
   for (std::size_t i = 0; i < std::size(kCases); ++i) {
     result.ways[i].name = kCases[i].name;
-    result.ways[i].seconds = spread_of(seconds[i]);
-    result.ways[i].of_first = result.ways[i].seconds.median / result.ways[kCases[i].first].seconds.median;
+    std::vector<double> clock, processor;
+    for (const Took& t : took[i]) {
+      clock.push_back(t.clock);
+      processor.push_back(t.processor);
+    }
+    result.ways[i].clock = spread_of(clock);
+    result.ways[i].processor = spread_of(processor);
+    const WayResult& first = result.ways[kCases[i].first];
+    result.ways[i].of_first = {result.ways[i].clock.median / first.clock.median,
+                               result.ways[i].processor.median / first.processor.median};
   }
 }
 
 // Steps behind a prompt whose last tokens a store, where there is one, has just been handed; it gets every
 // new row too. Seconds a step.
-double ReuseBench::decode_round(std::int64_t tokens, int steps, bool writes) {
+double ReuseBench::decode_step(std::int64_t tokens, int steps, bool writes) {
   const std::int64_t vocab = model_.vocab_size();
   Timeline timeline(model_.pages(), model_.options().decoder);
   fill_with_formula(timeline.cache(), tokens, vocab, *threads_);
@@ -237,26 +277,26 @@ double ReuseBench::decode_round(std::int64_t tokens, int steps, bool writes) {
   compute(timeline);
   if (writes) open_store();
   PrefixCache prefixes(model_.pages(), model_.options().decoder, writes ? rows() : nullptr);
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   if (writes) store_->store(timeline.cache(), timeline.ring_part());
   for (int step = 0; step < steps; ++step) {
     timeline.push(formula_token(step, vocab));
     compute(timeline);
     prefixes.ran(timeline);
   }
-  const double seconds = seconds_since(start) / steps;
+  const double seconds = watch.took().clock / steps;
   if (writes) store_->flush();
   return seconds;
 }
 
 void ReuseBench::decode(ReuseResult& result) {
   const std::int64_t tokens = std::min(result.tokens, kReuseHandedOver);
-  result.steps = std::clamp(static_cast<int>(1.0 / decode_round(tokens, 4, false)), 8, 400);
+  result.steps = std::clamp(static_cast<int>(1.0 / decode_step(tokens, 4, false)), 8, 400);
   std::vector<double> quiet, writing;
   for (int round = 0; round < 4 * budget_.rounds; ++round) {
     progress_(fmt::format("decoding while rows are written: round {}", round + 1));
     for (const bool writes : {round % 2 == 0, round % 2 != 0})
-      (writes ? writing : quiet).push_back(decode_round(tokens, result.steps, writes));
+      (writes ? writing : quiet).push_back(decode_step(tokens, result.steps, writes));
   }
   result.quiet_step = spread_of(quiet);
   result.writing_step = spread_of(writing);
@@ -271,9 +311,14 @@ ReuseResult ReuseBench::run(std::int64_t tokens) {
   result.tokens = tokens;
   result.chunk = model_.options().batch_tokens;
   result.sampled_chunks = budget_.sampled_chunks;
-  if (model_.plan().first_decoder_layer() < static_cast<int>(model_.plan().layers.size())) prefill(result);
-  ways(result);
-  decode(result);
+  const auto wants = [&](const char* part) {
+    return std::find(budget_.parts.begin(), budget_.parts.end(), part) != budget_.parts.end();
+  };
+  const bool has_decoder =
+      model_.plan().first_decoder_layer() < static_cast<int>(model_.plan().layers.size());
+  if (has_decoder && wants("prompt")) prefill(result);
+  if (wants("ways")) ways(result);
+  if (wants("decode")) decode(result);
   return result;
 }
 

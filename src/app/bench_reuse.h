@@ -22,22 +22,38 @@ inline constexpr std::int64_t kReuseHandedOver = 2048;
 
 struct ReuseBudget {
   int rounds = 3;
+  /// Which of: the prompt in both decoder modes, ways back, decoding while rows are written.
+  std::vector<std::string> parts{"prompt", "ways", "decode"};
   /// Chunks of the prompt that are computed, spread evenly behind rows by formula, the rest reckoned between
   /// them; 0: all, as they come.
   std::int64_t sampled_chunks = 0;
+};
+
+/// On a machine that is busy otherwise, times by the clock are worth little, those by the processor still
+/// something.
+struct Took {
+  double clock = 0;      ///< seconds
+  double processor = 0;  ///< of all threads of this process
+  Took& operator+=(const Took& other);
+  Took operator*(double factor) const { return {clock * factor, processor * factor}; }
 };
 
 /// A way to the first token of a prompt whose tokens but one have their rows.
 struct WayResult {
   std::string name;
   std::int64_t tokens = 0;  ///< computed
-  Spread seconds;
-  double of_first = 0;  ///< the median against that of the same tokens with everything in memory
+  Spread clock, processor;  ///< seconds
+  Took of_first;            ///< medians against those of the same tokens with everything in memory
 };
 
 struct ReuseResult {
   std::int64_t tokens = 0, chunk = 0, sampled_chunks = 0;
-  std::array<double, 2> prefill_seconds{};    ///< by DecoderMode; 0: not timed
+  std::array<Took, 2> prefill{};  ///< by DecoderMode; zero: not timed
+  struct Chunk {
+    std::int64_t first = 0;  ///< position
+    std::array<Took, 2> took{};
+  };
+  std::vector<Chunk> chunks;                  ///< those that were sampled
   std::array<std::int64_t, 2> evaluations{};  ///< tokens x layers
   std::vector<WayResult> ways;
   std::int64_t stored_bytes = 0;  ///< of the store's file in use
@@ -56,17 +72,17 @@ class ReuseBench {
 
  private:
   void prefill(ReuseResult& result);
-  double chunk_seconds(DecoderMode mode, std::int64_t chunk, std::int64_t tokens);
-  double sampled_seconds(DecoderMode mode, std::int64_t tokens);
+  Took time_chunk(DecoderMode mode, std::int64_t chunk, std::int64_t tokens);
+  void sampled_prefill(ReuseResult& result);
   std::unique_ptr<Timeline> stored_prefix(std::int64_t tokens);
   void ways(ReuseResult& result);
-  double decode_round(std::int64_t tokens, int steps, bool writes);
+  double decode_step(std::int64_t tokens, int steps, bool writes);
   void decode(ReuseResult& result);
   void open_store();
   void reopen_store();
   std::unique_ptr<RowSource> rows() const;
   void drop_file();
-  double compute(Timeline& timeline, std::int64_t most = INT64_MAX);
+  Took compute(Timeline& timeline, std::int64_t most = INT64_MAX);
 
   Model& model_;
   const ReuseBudget budget_;

@@ -18,8 +18,9 @@ struct BoundedCase {
 
 std::vector<BoundedCase> bounded_cases(const std::string& folder) {
   std::ifstream file(folder + "/bounded.json");
+  const auto json = nlohmann::json::parse(file);
   std::vector<BoundedCase> cases;
-  for (const auto& entry : nlohmann::json::parse(file).at("cases"))
+  for (const auto& entry : json.at("cases"))
     cases.push_back({entry.at("id"), entry.at("tokens").get<std::vector<std::int32_t>>(), entry.at("hit"),
                      entry.at("prompt"),
                      entry.at("decoder") == "ced" ? DecoderMode::kCed : DecoderMode::kExact});
@@ -43,7 +44,9 @@ class BoundedReplay : public testing::TestWithParam<std::string> {};
 TEST_P(BoundedReplay, EqualsMasksOverAFullRecomputation) {
   const std::string folder = model_folder(GetParam());
   const SafetensorsLite expected(folder + "/bounded.safetensors");
-  for (const BoundedCase& c : bounded_cases(folder)) {
+  const std::vector<BoundedCase> cases = bounded_cases(folder);
+  ASSERT_GE(cases.size(), 8u);
+  for (const BoundedCase& c : cases) {
     ModelOptions options;
     options.settings = {Activations::kReference, Rows::kDeployed, Arithmetic::kF32};
     options.threads = 1;
