@@ -127,12 +127,12 @@ void add_bench_command(CLI::App& app) {
                    "TMPDIR), and what storing it costs")
       ->delimiter(',');
   command
-      ->add_option(
-          "--parts", c->reuse_budget.parts,
-          "with --reuse: prompt (both decoder modes), ways (back to the first token), decode (while rows are "
-          "written)")
+      ->add_option("--parts", c->reuse_budget.parts,
+                   "with --reuse: prompt (both decoder modes), snapshot and replay (back to the first "
+                   "token), decode (while rows "
+                   "are written)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"prompt", "ways", "decode"}).description(""));
+      ->check(CLI::IsMember({"prompt", "snapshot", "replay", "decode"}).description(""));
   command
       ->add_option("--sampled", c->reuse_budget.sampled_chunks,
                    "with --reuse: chunks of the prompt that are computed, the rest reckoned; 0: all")

@@ -20,6 +20,8 @@
 namespace seekline {
 namespace {
 
+constexpr const char* kPlaces[] = {"all in memory", "from the store", "from the store on a cold disk"};
+
 class Stopwatch {
  public:
   Took took() const {
@@ -201,66 +203,55 @@ std::unique_ptr<Timeline> ReuseBench::stored_prefix(std::int64_t tokens) {
   return timeline;
 }
 
-void ReuseBench::ways(ReuseResult& result) {
-  const std::int64_t tokens = result.tokens;
+// One token more behind the tokens of `kept`, by `way`. Sets the number of tokens that were computed.
+Took ReuseBench::time_way(const Timeline& kept, ReplayWay way, Place place, std::int64_t& computed) {
+  const std::int64_t tokens = kept.rows();
   const std::vector<std::int32_t> prompt = formula_tokens(tokens + 1, model_.vocab_size());
+  if (place == Place::kColdDisk) drop_file();
+  const Stopwatch watch;
+  std::unique_ptr<Timeline> timeline;
+  if (place == Place::kMemory) {
+    timeline = kept.fork(tokens);
+    timeline->begin(prompt, tokens + 1, way);
+  } else {
+    if (!store_) reopen_store();
+    PrefixCache prefixes(model_.pages(), model_.options().decoder, rows());
+    timeline = prefixes.acquire(prompt, tokens + 1, way);
+  }
+  if (timeline->report().reused_tokens != tokens)
+    throw Error(ErrorCode::kInternal,
+                fmt::format("{} of {} tokens came back ({})", timeline->report().reused_tokens, tokens,
+                            timeline->report().why_not_more));
+  computed = timeline->pending();
+  compute(*timeline);
+  return watch.took();
+}
+
+void ReuseBench::ways(ReuseResult& result, ReplayWay way) {
   open_store();
-  progress_(fmt::format("storing {} tokens", with_commas(tokens)));
-  const std::unique_ptr<Timeline> kept = stored_prefix(tokens);
+  progress_(fmt::format("storing {} tokens", with_commas(result.tokens)));
+  const std::unique_ptr<Timeline> kept = stored_prefix(result.tokens);
   result.stored_bytes = store_figures(folder_.string()).live_bytes;
-  struct Case {
-    const char* name;
-    ReplayWay way;
-    bool on_disk, cold;
-    std::size_t first;  // the case with everything in memory
-  };
-  static constexpr Case kCases[] = {
-      {"snapshot, all in memory", ReplayWay::kAuto, false, false, 0},
-      {"snapshot, from the store", ReplayWay::kAuto, true, false, 0},
-      {"snapshot, from the store on a cold disk", ReplayWay::kAuto, true, true, 0},
-      {"exact replay, all in memory", ReplayWay::kExact, false, false, 3},
-      {"exact replay, from the store", ReplayWay::kExact, true, false, 3},
-      {"exact replay, from the store on a cold disk", ReplayWay::kExact, true, true, 3},
-  };
-  std::vector<std::vector<Took>> took(std::size(kCases));
-  result.ways.resize(std::size(kCases));
-  for (int round = -1; round < budget_.rounds; ++round) {  // the first warms up
-    for (std::size_t i = 0; i < std::size(kCases); ++i) {
-      const Case& c = kCases[i];
-      if (round < 0 && i > 0) break;
-      progress_(fmt::format("going on at {} tokens: {}, round {}", with_commas(tokens), c.name, round + 1));
-      if (c.cold) drop_file();
-      const Stopwatch watch;
-      std::unique_ptr<Timeline> timeline;
-      if (c.on_disk) {
-        if (!store_) reopen_store();
-        PrefixCache prefixes(model_.pages(), model_.options().decoder, rows());
-        timeline = prefixes.acquire(prompt, tokens + 1, c.way);
-      } else {
-        timeline = kept->fork(tokens);
-        timeline->begin(prompt, tokens + 1, c.way);
-      }
-      if (timeline->report().reused_tokens != tokens)
-        throw Error(ErrorCode::kInternal,
-                    fmt::format("{} of {} tokens came back ({})", timeline->report().reused_tokens, tokens,
-                                timeline->report().why_not_more));
-      result.ways[i].tokens = timeline->pending();
-      compute(*timeline);
-      if (round >= 0) took[i].push_back(watch.took());
+  std::array<WayResult, 3> results;
+  std::array<std::vector<double>, 3> clock, processor;
+  for (int round = 0; round < budget_.rounds; ++round) {
+    for (const Place place : {Place::kMemory, Place::kStore, Place::kColdDisk}) {
+      const auto i = static_cast<std::size_t>(place);
+      results[i].name =
+          fmt::format("{}, {}", way == ReplayWay::kAuto ? "snapshot" : "exact replay", kPlaces[i]);
+      progress_(fmt::format("going on at {} tokens: {}, round {}", with_commas(result.tokens),
+                            results[i].name, round + 1));
+      const Took took = time_way(*kept, way, place, results[i].tokens);
+      clock[i].push_back(took.clock);
+      processor[i].push_back(took.processor);
     }
   }
-  for (std::size_t i = 0; i < std::size(kCases); ++i) {
-    result.ways[i].name = kCases[i].name;
-    std::vector<double> clock, processor;
-    for (const Took& t : took[i]) {
-      clock.push_back(t.clock);
-      processor.push_back(t.processor);
-    }
-    result.ways[i].clock = spread_of(clock);
-    result.ways[i].processor = spread_of(processor);
-    const WayResult& first = result.ways[kCases[i].first];
-    result.ways[i].of_first = {result.ways[i].clock.median / first.clock.median,
-                               result.ways[i].processor.median / first.processor.median};
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].clock = spread_of(clock[i]);
+    results[i].processor = spread_of(processor[i]);
+    results[i].of_first = {results[i].clock.median / results[0].clock.median,
+                           results[i].processor.median / results[0].processor.median};
+    result.ways.push_back(results[i]);
   }
 }
 
@@ -317,7 +308,8 @@ ReuseResult ReuseBench::run(std::int64_t tokens) {
   const bool has_decoder =
       model_.plan().first_decoder_layer() < static_cast<int>(model_.plan().layers.size());
   if (has_decoder && wants("prompt")) prefill(result);
-  if (wants("ways")) ways(result);
+  if (wants("snapshot")) ways(result, ReplayWay::kAuto);
+  if (wants("replay")) ways(result, ReplayWay::kExact);
   if (wants("decode")) decode(result);
   return result;
 }

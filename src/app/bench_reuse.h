@@ -22,8 +22,8 @@ inline constexpr std::int64_t kReuseHandedOver = 2048;
 
 struct ReuseBudget {
   int rounds = 3;
-  /// Which of: the prompt in both decoder modes, ways back, decoding while rows are written.
-  std::vector<std::string> parts{"prompt", "ways", "decode"};
+  /// Which of: the prompt in both decoder modes, the two exact ways back, decoding while rows are written.
+  std::vector<std::string> parts{"prompt", "snapshot", "replay", "decode"};
   /// Chunks of the prompt that are computed, spread evenly behind rows by formula, the rest reckoned between
   /// them; 0: all, as they come.
   std::int64_t sampled_chunks = 0;
@@ -75,7 +75,9 @@ class ReuseBench {
   Took time_chunk(DecoderMode mode, std::int64_t chunk, std::int64_t tokens);
   void sampled_prefill(ReuseResult& result);
   std::unique_ptr<Timeline> stored_prefix(std::int64_t tokens);
-  void ways(ReuseResult& result);
+  enum class Place : std::uint8_t { kMemory, kStore, kColdDisk };
+  Took time_way(const Timeline& kept, ReplayWay way, Place place, std::int64_t& computed);
+  void ways(ReuseResult& result, ReplayWay way);
   double decode_step(std::int64_t tokens, int steps, bool writes);
   void decode(ReuseResult& result);
   void open_store();
