@@ -185,18 +185,18 @@ void ReuseBench::prefill(ReuseResult& result) {
   }
 }
 
-// Rows of all tokens, and rings where the last window begins: what a prompt leaves.
-std::unique_ptr<Timeline> ReuseBench::stored_prefix(std::int64_t tokens) {
+// Rows of all tokens, and rings where the last window begins: what a prompt leaves. `stores`: in the store
+// too.
+std::unique_ptr<Timeline> ReuseBench::prefix(std::int64_t tokens, bool stores) {
   auto timeline = std::make_unique<Timeline>(model_.pages(), model_.options().decoder);
-  const std::int64_t point = tokens - model_.plan().window;
-  fill_with_formula(timeline->cache(), point, model_.vocab_size(), *threads_);
   const SnapshotPart part = timeline->ring_part();
+  fill_with_formula(timeline->cache(), tokens - model_.plan().window, model_.vocab_size(), *threads_);
   auto rings = std::make_shared<Snapshot>(take_snapshot(timeline->cache(), part));
-  store_->store(timeline->cache(), part);
-  store_->flush();
+  if (stores) store_->store(timeline->cache(), part);
+  if (stores) store_->flush();
   fill_with_formula(timeline->cache(), tokens, model_.vocab_size(), *threads_);
-  store_->store(timeline->cache());
-  store_->flush();
+  if (stores) store_->store(timeline->cache());
+  if (stores) store_->flush();
   timeline->rows_restored("memory");
   timeline->rings_lost();
   timeline->add_snapshot(std::move(rings));
@@ -230,7 +230,7 @@ Took ReuseBench::time_way(const Timeline& kept, ReplayWay way, Place place, std:
 void ReuseBench::ways(ReuseResult& result, ReplayWay way) {
   open_store();
   progress_(fmt::format("storing {} tokens", with_commas(result.tokens)));
-  const std::unique_ptr<Timeline> kept = stored_prefix(result.tokens);
+  const std::unique_ptr<Timeline> kept = prefix(result.tokens, true);
   result.stored_bytes = store_figures(folder_.string()).live_bytes;
   std::array<WayResult, 3> results;
   std::array<std::vector<double>, 3> clock, processor;
@@ -258,22 +258,17 @@ void ReuseBench::ways(ReuseResult& result, ReplayWay way) {
 // Steps behind a prompt whose last tokens a store, where there is one, has just been handed; it gets every
 // new row too. Seconds a step.
 double ReuseBench::decode_step(std::int64_t tokens, int steps, bool writes) {
-  const std::int64_t vocab = model_.vocab_size();
-  Timeline timeline(model_.pages(), model_.options().decoder);
-  fill_with_formula(timeline.cache(), tokens, vocab, *threads_);
-  timeline.rows_restored("memory");
-  timeline.add_snapshot(
-      std::make_shared<Snapshot>(take_snapshot(timeline.cache(), SnapshotPart::kAll, tokens)));
-  timeline.begin(formula_tokens(tokens + 1, vocab), tokens, ReplayWay::kAuto);
-  compute(timeline);
+  const std::unique_ptr<Timeline> timeline = prefix(tokens, false);
+  timeline->begin(formula_tokens(tokens + 1, model_.vocab_size()), tokens + 1, ReplayWay::kAuto);
+  compute(*timeline);
   if (writes) open_store();
   PrefixCache prefixes(model_.pages(), model_.options().decoder, writes ? rows() : nullptr);
   const Stopwatch watch;
-  if (writes) store_->store(timeline.cache(), timeline.ring_part());
+  if (writes) store_->store(timeline->cache(), timeline->ring_part());
   for (int step = 0; step < steps; ++step) {
-    timeline.push(formula_token(step, vocab));
-    compute(timeline);
-    prefixes.ran(timeline);
+    timeline->push(formula_token(step, model_.vocab_size()));
+    compute(*timeline);
+    prefixes.ran(*timeline);
   }
   const double seconds = watch.took().clock / steps;
   if (writes) store_->flush();

@@ -74,7 +74,7 @@ class ReuseBench {
   void prefill(ReuseResult& result);
   Took time_chunk(DecoderMode mode, std::int64_t chunk, std::int64_t tokens);
   void sampled_prefill(ReuseResult& result);
-  std::unique_ptr<Timeline> stored_prefix(std::int64_t tokens);
+  std::unique_ptr<Timeline> prefix(std::int64_t tokens, bool stores);
   enum class Place : std::uint8_t { kMemory, kStore, kColdDisk };
   Took time_way(const Timeline& kept, ReplayWay way, Place place, std::int64_t& computed);
   void ways(ReuseResult& result, ReplayWay way);

@@ -38,43 +38,53 @@ std::string settings_of(const std::string& description) {
                      text("activations"), text("rows"), text("arithmetic"), text("kernels"));
 }
 
-void ls(const CacheOptions& o) {
-  const std::vector<StoreModel> models = list_models(o.folder);
+std::string counted(std::int64_t count, const char* what) {
+  return fmt::format("{} {}{}", with_commas(count), what, count == 1 ? "" : "s");
+}
+
+void ls_json(const CacheOptions& o, const std::vector<StoreModel>& models,
+             const std::vector<StoreChain>& chains) {
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const StoreModel& m : models) {
     if (!m.fingerprint.hex().starts_with(o.model)) continue;
-    if (o.json) {
-      out.push_back({{"fingerprint", m.fingerprint.hex()},
-                     {"model", nlohmann::ordered_json::parse(m.description, nullptr, false)},
-                     {"chains", m.chains},
-                     {"blocks", m.blocks},
-                     {"tokens", m.tokens},
-                     {"longest_tokens", m.longest_tokens},
-                     {"snapshots", m.snapshots},
-                     {"bytes", m.bytes},
-                     {"last_used_ms", m.last_used_ms}});
-      continue;
-    }
-    fmt::print("{}  {}\n  {} prefixes, {} tokens in {} blocks, the longest {}; {} snapshots; {}; used {}\n",
-               m.fingerprint.hex(), settings_of(m.description), with_commas(m.chains), with_commas(m.tokens),
-               with_commas(m.blocks), with_commas(m.longest_tokens), with_commas(m.snapshots),
-               human_bytes(static_cast<double>(m.bytes)), age(m.last_used_ms));
+    out.push_back({{"fingerprint", m.fingerprint.hex()},
+                   {"model", nlohmann::ordered_json::parse(m.description, nullptr, false)},
+                   {"chains", m.chains},
+                   {"blocks", m.blocks},
+                   {"tokens", m.tokens},
+                   {"longest_tokens", m.longest_tokens},
+                   {"snapshots", m.snapshots},
+                   {"bytes", m.bytes},
+                   {"last_used_ms", m.last_used_ms}});
   }
-  if (o.chains) {
-    for (const StoreChain& c : list_chains(o.folder, o.model)) {
-      if (o.json) {
-        out.push_back({{"chain", c.key.hex()},
-                       {"fingerprint", c.fingerprint.hex()},
-                       {"tokens", c.tokens},
-                       {"snapshots", c.snapshots},
-                       {"last_used_ms", c.last_used_ms}});
-        continue;
-      }
-      fmt::print("  {}  {:>12} tokens  used {}\n", c.key.hex(), with_commas(c.tokens), age(c.last_used_ms));
-    }
+  for (const StoreChain& c : chains)
+    out.push_back({{"chain", c.key.hex()},
+                   {"fingerprint", c.fingerprint.hex()},
+                   {"tokens", c.tokens},
+                   {"snapshots", c.snapshots},
+                   {"last_used_ms", c.last_used_ms}});
+  fmt::print("{}\n", out.dump(1));
+}
+
+void ls(const CacheOptions& o) {
+  const std::vector<StoreModel> models = list_models(o.folder);
+  std::vector<StoreChain> chains;
+  if (o.chains) chains = list_chains(o.folder, o.model);
+  if (o.json) return ls_json(o, models, chains);
+  if (models.empty()) fmt::print("the store is empty\n");
+  for (const StoreModel& m : models) {
+    if (!m.fingerprint.hex().starts_with(o.model)) continue;
+    fmt::print("{}  {}\n  {}, {} in {}, the longest {}; {}; {}; used {}\n", m.fingerprint.hex(),
+               settings_of(m.description), m.chains == 1 ? "1 prefix" : with_commas(m.chains) + " prefixes",
+               counted(m.tokens, "token"), counted(m.blocks, "block"), with_commas(m.longest_tokens),
+               counted(m.snapshots, "snapshot"), human_bytes(static_cast<double>(m.bytes)),
+               age(m.last_used_ms));
+    for (const StoreChain& c : chains)
+      if (c.fingerprint == m.fingerprint)
+        fmt::print("    {}  {:>12} tokens  used {}{}\n", c.key.hex(), with_commas(c.tokens),
+                   age(c.last_used_ms),
+                   c.snapshots.empty() ? "" : fmt::format("  snapshots at {}", fmt::join(c.snapshots, ", ")));
   }
-  if (o.json) fmt::print("{}\n", out.dump(1));
-  if (!o.json && models.empty()) fmt::print("the store is empty\n");
 }
 
 void stat(const CacheOptions& o) {
