@@ -106,7 +106,9 @@ std::filesystem::path shipped_model_folder() {
 void run_demo(const std::filesystem::path& folder, const ModelOptions& options, const ReuseOptions& reuse) {
   const bool own = std::filesystem::exists(folder / "demo" / "questions.json");
   const Demo demo = read_demo((own ? folder : shipped_model_folder()) / "demo");
-  const std::shared_ptr<Model> model = Model::open(folder, options);
+  ModelOptions one = options;
+  if (one.threads == 0) one.threads = 1;  // products this small are not worth waiting for a second thread
+  const std::shared_ptr<Model> model = Model::open(folder, one);
   Session session = open_session(model, reuse);
   fmt::print("{} reads a document of {} tokens and is asked {} questions, each a prompt of its own:\n\n",
              folder.filename().string(), with_commas(std::ssize(model->encode(demo.document, false))),
