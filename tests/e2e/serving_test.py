@@ -105,9 +105,9 @@ def a_long_prompt_is_heard_of_and_stalls_nobody():
 
 def the_retry_finds_the_work_of_who_went_away():
     with serve() as served:
-        prompt = LONG[:4000]
+        prompt = LONG[:30000]  # long enough to be left in its middle
         first = Stream(served, completion(prompt, 1))
-        done = int(first.first(r"^: prompt (\d+)/4000$")[1])
+        done = int(first.first(r"^: prompt (\d+)/30000$")[1])
         first.leave()
         expect(soon(lambda: served.stats()["running"] == 0), "an end", served.stats())
         status, _, retry = served.request("POST", "/v1/completions", completion(prompt, 4))
