@@ -48,6 +48,9 @@ TEST(Faults, KillingAWriterAtAnyMomentLosesNothingThatWasCommitted) {
       Worker worker(folder.path(), trial);
       while (!fs::exists(worker_progress(folder.path(), trial)))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      // Every other one at a moment after its first commit, however slow the machine is just now.
+      while (trial % 2 == 1 && stored_by_worker(folder.path(), trial) == 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
       worker.kill();
     }
