@@ -29,6 +29,7 @@ struct BenchCommand {
   BenchBudget budget;
   std::vector<std::int64_t> reuse;
   ReuseBudget reuse_budget;
+  std::int64_t read_mib = MachineProbe::kReadMib;
   bool json = false, no_decode = false, no_prefill = false;
 };
 
@@ -72,7 +73,7 @@ void bench(BenchCommand& c) {
   }
   const std::shared_ptr<Model> model = Model::open(folder, c.model);
   if (!c.reuse.empty()) return bench_reuse(c, folder, *model);
-  MachineProbe probe(model->executor().threads());
+  MachineProbe probe(model->executor().threads(), c.read_mib);
   const std::int64_t before = anonymous_bytes();
   ModelBench bench(*model, probe, c.budget, progress_line);
   BenchReport report;
@@ -143,6 +144,12 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--isa", c->isa, "portable, avx2, avx512 or avx512bf16; default: the best here");
   command->add_option("--rounds", c->budget.rounds, "readings of each case at most")->capture_default_str();
   command->add_option("--seconds", c->budget.case_seconds, "no new reading of a case after this")
+      ->capture_default_str();
+  command
+      ->add_option("--read-mib", c->read_mib,
+                   "memory that the machine's read bandwidth is measured over; less than its caches hold "
+                   "measures these")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json", c->json, "for programs");
   command->callback([c] {

@@ -4,13 +4,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <new>
 
 #include "kernels/probe.h"
 
 namespace seekline {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{2} << 30;
+constexpr std::int64_t kPage = 4096;
 constexpr double kDotSeconds = 0.02;
 
 template <typename Work>
@@ -30,25 +32,35 @@ double dots_per_second(ThreadPool& pool, double (*dots)(std::int64_t)) {
   return operations * static_cast<double>(rounds) * pool.size() / seconds;
 }
 
+// On huge pages where the system has them: a plain read at its best.
+std::uint8_t* map_memory(std::int64_t bytes) {
+  void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return static_cast<std::uint8_t*>(memory);
+}
+
 }  // namespace
 
-MachineProbe::MachineProbe(int threads) : pool_(threads), memory_(kReadBytes) {
-  // Huge pages where the system has them at once: a plain read at its best.
-  constexpr std::uintptr_t kHuge = std::uintptr_t{2} << 20;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory_.data()) + kHuge - 1) / kHuge * kHuge;
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory_.data()) + memory_.size()) / kHuge * kHuge;
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which Debian 12's headers do not name
-  madvise(reinterpret_cast<void*>(begin), end - begin, kCollapse);
+void MachineProbe::Unmap::operator()(std::uint8_t* memory) const { munmap(memory, bytes); }
+
+MachineProbe::MachineProbe(int threads, std::int64_t read_mib)
+    : pool_(threads), bytes_(read_mib << 20), memory_(map_memory(bytes_), {static_cast<std::size_t>(bytes_)}) {
+  pool_.split(bytes_, kPage, [&](WorkRange range, int) {  // real pages, not the one of zeros
+    std::memset(memory_.get() + range.begin, 1, static_cast<std::size_t>(range.size()));
+  });
 }
 
 MachineRates MachineProbe::measure() {
   std::atomic<std::uint64_t> sum{0};
   MachineRates rates;
   const double seconds = seconds_of([&] {
-    pool_.split(static_cast<std::int64_t>(memory_.size()), 4096,
-                [&](WorkRange range, int) { sum ^= probe_read(memory_.data() + range.begin, range.size()); });
+    pool_.split(bytes_, kPage, [&](WorkRange range, int) {
+      sum ^= probe_read(memory_.get() + range.begin, range.size());
+    });
   });
-  rates.read_bytes_s = static_cast<double>(memory_.size()) / seconds;
+  rates.read_bytes_s = static_cast<double>(bytes_) / seconds;
   rates.bf16_ops_s = dots_per_second(pool_, probe_bf16_dots);
   rates.int8_ops_s = dots_per_second(pool_, probe_int8_dots);
   return rates;

@@ -1,9 +1,10 @@
 // What the machine can do at best, measured again and again beside the model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
-#include "core/buffer.h"
 #include "core/thread_pool.h"
 
 namespace seekline {
@@ -14,19 +15,27 @@ struct MachineRates {
   double int8_ops_s = 0;
 };
 
-/// Owns threads and 2 GB of memory that no cache holds.
+/// Owns threads and memory to read.
 class MachineProbe {
  public:
-  explicit MachineProbe(int threads);
+  static constexpr std::int64_t kReadMib = 2048;  ///< more than any cache holds
+
+  explicit MachineProbe(int threads, std::int64_t read_mib = kReadMib);
 
   /// One reading of all three, about a quarter of a second.
   MachineRates measure();
-  std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size()); }
+  std::int64_t bytes() const { return bytes_; }
   ThreadPool& pool() { return pool_; }
 
  private:
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::uint8_t* memory) const;
+  };
+
   ThreadPool pool_;
-  Buffer<std::uint8_t> memory_;
+  std::int64_t bytes_;
+  std::unique_ptr<std::uint8_t[], Unmap> memory_;
 };
 
 }  // namespace seekline
