@@ -46,7 +46,9 @@ std::uint8_t* map_memory(std::int64_t bytes) {
 void MachineProbe::Unmap::operator()(std::uint8_t* memory) const { munmap(memory, bytes); }
 
 MachineProbe::MachineProbe(int threads, std::int64_t read_mib)
-    : pool_(threads), bytes_(read_mib << 20), memory_(map_memory(bytes_), {static_cast<std::size_t>(bytes_)}) {
+    : pool_(threads),
+      bytes_(read_mib << 20),
+      memory_(map_memory(bytes_), {static_cast<std::size_t>(bytes_)}) {
   pool_.split(bytes_, kPage, [&](WorkRange range, int) {  // real pages, not the one of zeros
     std::memset(memory_.get() + range.begin, 1, static_cast<std::size_t>(range.size()));
   });
@@ -56,9 +58,8 @@ MachineRates MachineProbe::measure() {
   std::atomic<std::uint64_t> sum{0};
   MachineRates rates;
   const double seconds = seconds_of([&] {
-    pool_.split(bytes_, kPage, [&](WorkRange range, int) {
-      sum ^= probe_read(memory_.get() + range.begin, range.size());
-    });
+    pool_.split(bytes_, kPage,
+                [&](WorkRange range, int) { sum ^= probe_read(memory_.get() + range.begin, range.size()); });
   });
   rates.read_bytes_s = static_cast<double>(bytes_) / seconds;
   rates.bf16_ops_s = dots_per_second(pool_, probe_bf16_dots);

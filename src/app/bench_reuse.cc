@@ -160,7 +160,8 @@ void ReuseBench::sampled_prefill(ReuseResult& result) {
     sum += result.chunks.back().took[m];
     for (std::size_t i = 0; i + 2 < result.chunks.size(); ++i) {
       const ReuseResult::Chunk &a = result.chunks[i], &b = result.chunks[i + 1];
-      const auto between = static_cast<double>((b.first - a.first) / result.chunk);
+      const std::int64_t chunks = (b.first - a.first) / result.chunk;
+      const auto between = static_cast<double>(chunks);
       sum += a.took[m] * ((between - 1) / 2);  // shares c / between of b for c = 1 .. between, the rest of a
       sum += b.took[m] * ((between + 1) / 2);
     }

@@ -98,7 +98,7 @@ struct Options {
   bool think = false, no_think = false;
 };
 
-void chat(Options& o) {
+void talk(Options& o) {
   if (o.folder.empty()) o.folder = default_model_folder();
   if (o.think) o.chat.thinking = true;
   if (o.no_think) o.chat.thinking = false;
@@ -143,7 +143,7 @@ void add_chat_command(CLI::App& app) {
   add_sampling_options(*command, o->chat.generate);
   add_reuse_options(*command, o->chat.reuse, o->model);
   add_model_options(*command, o->model);
-  command->callback([o] { chat(*o); });
+  command->callback([o] { talk(*o); });
 }
 
 }  // namespace seekline

@@ -1,5 +1,7 @@
 #include "engine/executor.h"
 
+#include "core/step_activity.h"
+
 #include "kernels/exact.h"
 
 namespace seekline {
@@ -16,6 +18,7 @@ Executor::Executor(const Network& network, const NumericSettings& settings, int 
 
 void Executor::forward(std::span<const Run> runs, MatrixView<float> logits, Taps* taps) {
   const std::lock_guard lock(mutex_);
+  const StepActivity active;
   for (const Run& run : runs)
     run.cache->reserve(run.first_position + static_cast<std::int64_t>(run.tokens.size()));
   if (compute_.profile) compute_.profile->start();

@@ -104,6 +104,7 @@ void PrefixCache::evict(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::int64_t goal = pool_.used_bytes() - bytes;
   while (!kept_.empty() && pool_.used_bytes() > goal) kept_.pop_back();
+  if (store_) store_->hurry();  // what waits to be written keeps its pages
 }
 
 PrefixCache::Stats PrefixCache::stats() const {

@@ -29,6 +29,9 @@ class RowSource {
   /// Takes what it lacks of `timeline`, which is not approximate, without waiting for a disk; with the rings
   /// at the end of its rows where `rings`.
   virtual void save(const Timeline& timeline, bool rings) = 0;
+
+  /// Memory is short: what was taken and still refers to pages lets go of them soon.
+  virtual void hurry() = 0;
 };
 
 }  // namespace seekline

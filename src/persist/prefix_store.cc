@@ -33,13 +33,6 @@ std::vector<PageRef> pages_of_block(const SequenceCache& cache, std::int64_t blo
   return pages;
 }
 
-std::int64_t block_bytes(const CachePlan& plan) {
-  std::int64_t sum = 0;
-  for (const Store& store : plan.stores)
-    if (store.growing()) sum += store.rows_at(kBlockTokens) * store.row.bytes();
-  return sum;
-}
-
 }  // namespace
 
 std::unique_ptr<PrefixStore> PrefixStore::open(const Model& model, const PrefixStoreOptions& options) {
@@ -236,6 +229,7 @@ PrefixStored PrefixStore::store(const SequenceCache& cache, std::optional<Snapsh
     stored.why_not_all = error.what();
     return stored;
   }
+  stored.blocks_there = writer_->blocks_when_written(cache.tokens(), stored.blocks_there);
   StoreJob job;
   job.first_block = stored.blocks_there;
   std::int64_t room = writer_->room();
@@ -269,6 +263,10 @@ PrefixStored PrefixStore::store(const SequenceCache& cache, std::optional<Snapsh
 
 void PrefixStore::flush() {
   if (writer_) writer_->flush();
+}
+
+void PrefixStore::hurry() {
+  if (writer_) writer_->hurry();
 }
 
 PrefixStoreStats PrefixStore::stats() const {

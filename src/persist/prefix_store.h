@@ -48,7 +48,7 @@ struct PrefixRestored {
 };
 
 struct PrefixStored {
-  std::int64_t blocks_there = 0;   ///< full blocks that the store has already
+  std::int64_t blocks_there = 0;   ///< full blocks that the store has already, or that wait for the writer
   std::int64_t blocks_queued = 0;  ///< full blocks that will be written
   bool partial_queued = false;     ///< the tokens behind the last full block
   bool snapshot_queued = false;
@@ -96,6 +96,8 @@ class PrefixStore {
 
   /// Waits until everything stored so far is on disk or has failed (see stats().write.last_problem).
   void flush();
+  /// What waits to be written holds memory that is needed: it is written without regard to steps that run.
+  void hurry();
 
   PrefixStoreStats stats() const;
   const Key& fingerprint() const { return identity_.fingerprint; }

@@ -88,6 +88,13 @@ std::vector<RecordRows> record_rows(const CachePlan& plan, const RecordInfo& inf
   return list;
 }
 
+std::int64_t block_bytes(const CachePlan& plan) {
+  std::int64_t sum = 0;
+  for (const Store& store : plan.stores)
+    if (store.growing()) sum += store.rows_at(kBlockTokens) * store.row.bytes();
+  return sum;
+}
+
 std::int64_t payload_bytes(const std::vector<RecordRows>& rows) {
   std::int64_t sum = 0;
   for (const RecordRows& r : rows) sum += r.bytes();

@@ -38,6 +38,8 @@ struct RecordRows {
 /// The payload of a record, in order: all growing stores of a block, or the rings of a snapshot; each its
 /// data plane, then its scale plane.
 std::vector<RecordRows> record_rows(const CachePlan& plan, const RecordInfo& info);
+/// Payload of a full block.
+std::int64_t block_bytes(const CachePlan& plan);
 std::int64_t payload_bytes(const std::vector<RecordRows>& rows);
 
 /// Header of a record whose payload has the given length and XXH3-64.

@@ -16,6 +16,7 @@ class StoredRows final : public RowSource {
   std::string load(std::span<const std::int32_t> tokens, std::int64_t rings_at_most,
                    Timeline& timeline) override;
   void save(const Timeline& timeline, bool rings) override;
+  void hurry() override { store_->hurry(); }
 
  private:
   std::shared_ptr<PrefixStore> store_;

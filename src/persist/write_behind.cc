@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
+#include "core/step_activity.h"
 #include "persist/evict.h"
 #include "persist/job_writer.h"
 
@@ -14,10 +16,15 @@ namespace seekline {
 namespace {
 
 constexpr std::int64_t kBatchBytes = std::int64_t{32} << 20;  // of one commit, about
+// While a model computes: one commit is a small part of a step, and the writer rests so many times as long
+// as it took, unless the queue fills up.
+constexpr std::int64_t kBatchBytesBeside = std::int64_t{2} << 20;
+constexpr int kRests = 50;
+constexpr std::chrono::milliseconds kPause{20};  // no step for so long: nobody computes
 constexpr std::chrono::seconds kTouchDelay{30};
 constexpr std::size_t kMostTouches = 4096;
 constexpr int kAttempts = 4;   // to find room for a batch
-constexpr int kNiceness = 10;  // generation goes first
+constexpr int kNiceness = 19;  // generation goes first
 
 }  // namespace
 
@@ -77,27 +84,78 @@ void WriteBehind::flush() {
   --flushing_;
 }
 
+void WriteBehind::hurry() {
+  const std::lock_guard lock(mutex_);
+  hurry_ = !jobs_.empty();
+  wake_.notify_all();
+}
+
 WriteStats WriteBehind::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
 }
 
+std::int64_t WriteBehind::blocks_when_written(std::span<const std::int32_t> tokens,
+                                              std::int64_t stored) const {
+  const std::lock_guard lock(mutex_);
+  const auto add = [&](const StoreJob& job) {
+    const auto end = job.first_block + static_cast<std::int64_t>(job.blocks.size());
+    if (job.first_block > stored || end <= stored) return;
+    const auto differs = std::mismatch(job.tokens.begin(), job.tokens.end(), tokens.begin(), tokens.end());
+    stored = std::max(stored, std::min(end, (differs.first - job.tokens.begin()) / kBlockTokens));
+  };
+  std::for_each(batch_.jobs.begin(), batch_.jobs.end(), add);
+  std::for_each(jobs_.begin(), jobs_.end(), add);
+  return stored;
+}
+
 void WriteBehind::run() {
   // Threads have priorities of their own on Linux.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNiceness);
-  Batch batch;
-  while (take(batch)) {
-    write(batch);
-    const std::lock_guard lock(mutex_);
-    for (const StoreJob& job : batch.jobs) stats_.queued_bytes -= job.bytes;
-    batch = {};
-    busy_ = false;
-    if (jobs_.empty() && waiting_.empty()) idle_.notify_all();
+  while (take()) {
+    const auto start = std::chrono::steady_clock::now();
+    write(batch_);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const StoreJob& job : batch_.jobs) stats_.queued_bytes -= job.bytes;
+      batch_ = {};
+      busy_ = false;
+      if (jobs_.empty()) hurry_ = false;
+      if (jobs_.empty() && waiting_.empty()) idle_.notify_all();
+    }
+    rest(std::chrono::steady_clock::now() - start);
   }
 }
 
+void WriteBehind::rest(std::chrono::steady_clock::duration took) {
+  const auto end = std::chrono::steady_clock::now() + kRests * took;
+  std::unique_lock lock(mutex_);
+  while (may_rest() && std::chrono::steady_clock::now() < end) wake_.wait_for(lock, kPause);
+}
+
+bool WriteBehind::may_rest() const {
+  return !ending_ && flushing_ == 0 && !hurry_ && stats_.queued_bytes < options_.queue_bytes / 2 &&
+         StepActivity::any(kPause);
+}
+
+// The first `count` blocks of the first job, a job of their own.
+StoreJob WriteBehind::take_blocks(std::int64_t count) {
+  StoreJob& whole = jobs_.front();
+  const auto last = whole.blocks.begin() + static_cast<std::ptrdiff_t>(count);
+  StoreJob job;
+  job.first_block = whole.first_block;
+  job.blocks.assign(std::make_move_iterator(whole.blocks.begin()), std::make_move_iterator(last));
+  whole.blocks.erase(whole.blocks.begin(), last);
+  whole.first_block += count;
+  job.tokens.assign(whole.tokens.begin(),
+                    whole.tokens.begin() + static_cast<std::ptrdiff_t>(whole.first_block * kBlockTokens));
+  job.bytes = count * block_bytes(plan_);
+  whole.bytes -= job.bytes;
+  return job;
+}
+
 // Waits for work; false when there is none left and the store is closed.
-bool WriteBehind::take(Batch& batch) {
+bool WriteBehind::take() {
   std::unique_lock lock(mutex_);
   // With nothing to do it must wait: whoever flushes needs the mutex to see that.
   const auto urgent = [&] {
@@ -109,14 +167,20 @@ bool WriteBehind::take(Batch& batch) {
     if (!jobs_.empty() || !waiting_.empty()) break;
     if (ending_) return false;
   }
-  std::int64_t bytes = 0;
-  while (!jobs_.empty() && bytes < kBatchBytes) {
-    bytes += jobs_.front().bytes;
-    batch.jobs.push_back(std::move(jobs_.front()));
+  std::int64_t room = may_rest() ? kBatchBytesBeside : kBatchBytes;
+  while (!jobs_.empty() && room > 0) {
+    const auto blocks = static_cast<std::int64_t>(jobs_.front().blocks.size());
+    const std::int64_t fit = std::max<std::int64_t>(1, room / block_bytes(plan_));
+    if (fit < blocks) {
+      batch_.jobs.push_back(take_blocks(fit));
+      break;
+    }
+    room -= jobs_.front().bytes;
+    batch_.jobs.push_back(std::move(jobs_.front()));
     jobs_.pop_front();
   }
-  batch.touched.swap(waiting_.touched);
-  batch.damaged.swap(waiting_.damaged);
+  batch_.touched.swap(waiting_.touched);
+  batch_.damaged.swap(waiting_.damaged);
   busy_ = true;
   return true;
 }

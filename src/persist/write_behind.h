@@ -1,12 +1,15 @@
-// Writes to the store beside generation: a thread with a queue that never makes anyone wait.
+// Writes to the store beside generation: a thread with a queue that never makes anyone wait, and that works
+// a small share of the time while a model computes.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -53,6 +56,9 @@ class WriteBehind {
 
   /// Memory that jobs may still take.
   std::int64_t room() const;
+  /// How many leading full blocks of `tokens` the store will hold once what is queued is written, where it
+  /// holds `stored` of them now.
+  std::int64_t blocks_when_written(std::span<const std::int32_t> tokens, std::int64_t stored) const;
   void push(StoreJob job);
   /// A record was used now; written with the next commit, at the latest half a minute later.
   void touch(const Key& record);
@@ -60,6 +66,8 @@ class WriteBehind {
   void report_damage(RecordKind kind, Bytes place);
   /// Waits until everything pushed, touched and reported before is on disk, or has failed.
   void flush();
+  /// Until the queue is empty nothing rests; returns at once.
+  void hurry();
   WriteStats stats() const;
 
  private:
@@ -71,7 +79,10 @@ class WriteBehind {
   };
 
   void run();
-  bool take(Batch& batch);
+  bool take();
+  bool may_rest() const;
+  StoreJob take_blocks(std::int64_t count);
+  void rest(std::chrono::steady_clock::duration took);
   void write(const Batch& batch);
   void write_once(const Batch& batch, WriteStats& done);
   void make_room(int attempt);
@@ -86,8 +97,9 @@ class WriteBehind {
   std::condition_variable wake_, idle_;
   std::deque<StoreJob> jobs_;
   Batch waiting_;     // touches and damage only
+  Batch batch_;       // what is being written; changed by the writer alone, under the lock
   int flushing_ = 0;  // callers of flush()
-  bool busy_ = false, ending_ = false;
+  bool busy_ = false, ending_ = false, hurry_ = false;
   WriteStats stats_;
   std::thread thread_;
 };

@@ -96,7 +96,7 @@ struct LatentCase {
   }
 };
 
-class LatentOrdersOfSums : public testing::TestWithParam<Arithmetic> {
+class LatentOrdersOfSums : public ::testing::TestWithParam<Arithmetic> {
  protected:
   LatentOrdersOfSums()
       : pool_(3),
@@ -178,7 +178,7 @@ TEST_P(LatentOrdersOfSums, ManyTokensAreAbsorbedAndUnfoldedAsOneIs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Arithmetics, LatentOrdersOfSums,
-                         testing::Values(Arithmetic::kFast, Arithmetic::kF32),
+                         ::testing::Values(Arithmetic::kFast, Arithmetic::kF32),
                          [](const auto& info) { return info.param == Arithmetic::kFast ? "Fast" : "F32"; });
 
 }  // namespace

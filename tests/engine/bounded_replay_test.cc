@@ -39,7 +39,7 @@ std::vector<float> answer(Session& session, const BoundedCase& c) {
   return all;
 }
 
-class BoundedReplay : public testing::TestWithParam<std::string> {};
+class BoundedReplay : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(BoundedReplay, EqualsMasksOverAFullRecomputation) {
   const std::string folder = model_folder(GetParam());
@@ -85,7 +85,7 @@ TEST_P(BoundedReplay, EqualsMasksOverAFullRecomputation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, BoundedReplay, testing::Values("v41-tiny", "v41-tiny-long"),
+INSTANTIATE_TEST_SUITE_P(Models, BoundedReplay, ::testing::Values("v41-tiny", "v41-tiny-long"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

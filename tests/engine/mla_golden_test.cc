@@ -5,7 +5,7 @@
 namespace seekline::golden {
 namespace {
 
-class LatentOrders : public testing::TestWithParam<LatentOrder> {
+class LatentOrders : public ::testing::TestWithParam<LatentOrder> {
  protected:
   Mode in_order(Mode mode) const {
     mode.settings.latent_order = GetParam();
@@ -66,7 +66,7 @@ TEST_P(LatentOrders, V32TinyFp8AsDeployed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, LatentOrders,
-                         testing::Values(LatentOrder::kAuto, LatentOrder::kExpand, LatentOrder::kPreMerge),
+                         ::testing::Values(LatentOrder::kAuto, LatentOrder::kExpand, LatentOrder::kPreMerge),
                          [](const auto& info) {
                            return info.param == LatentOrder::kAuto     ? "Auto"
                                   : info.param == LatentOrder::kExpand ? "Expand"

@@ -57,7 +57,7 @@ Tokens joined(Tokens a, const Tokens& b) {
   return a;
 }
 
-class PrefixCaches : public testing::TestWithParam<std::tuple<std::string, DecoderMode>> {
+class PrefixCaches : public ::testing::TestWithParam<std::tuple<std::string, DecoderMode>> {
  protected:
   Server server(PrefixCacheOptions options = {}) const {
     return Server(std::get<0>(GetParam()), std::get<1>(GetParam()), options);
@@ -220,7 +220,7 @@ TEST_P(PrefixCaches, WhatABoundedReplayLeavesIsNotKept) {
   EXPECT_EQ(s.ask(joined(prompt, random_tokens(200, 22))).reused_tokens, 300);
 }
 
-std::string test_name(const testing::TestParamInfo<std::tuple<std::string, DecoderMode>>& info) {
+std::string test_name(const ::testing::TestParamInfo<std::tuple<std::string, DecoderMode>>& info) {
   std::string name =
       std::get<0>(info.param) + (std::get<1>(info.param) == DecoderMode::kCed ? "_ced" : "_exact");
   std::ranges::replace(name, '-', '_');
@@ -228,11 +228,11 @@ std::string test_name(const testing::TestParamInfo<std::tuple<std::string, Decod
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PrefixCaches,
-                         testing::Values(std::tuple{"v41-tiny", DecoderMode::kCed},
-                                         std::tuple{"v41-tiny-long", DecoderMode::kExact},
-                                         std::tuple{"v4-tiny", DecoderMode::kExact},
-                                         std::tuple{"v32-tiny-fp8", DecoderMode::kExact},
-                                         std::tuple{"llama-gqa-tiny", DecoderMode::kCed}),
+                         ::testing::Values(std::tuple{"v41-tiny", DecoderMode::kCed},
+                                           std::tuple{"v41-tiny-long", DecoderMode::kExact},
+                                           std::tuple{"v4-tiny", DecoderMode::kExact},
+                                           std::tuple{"v32-tiny-fp8", DecoderMode::kExact},
+                                           std::tuple{"llama-gqa-tiny", DecoderMode::kCed}),
                          test_name);
 
 }  // namespace

@@ -71,7 +71,7 @@ struct Way {
   ReplayWay way;
 };
 
-class Replay : public testing::TestWithParam<std::tuple<std::string, Way>> {
+class Replay : public ::testing::TestWithParam<std::tuple<std::string, Way>> {
  protected:
   const std::string name = std::get<0>(GetParam());
   const std::shared_ptr<Model> model = open_with(name, std::get<1>(GetParam()).decoder);
@@ -153,13 +153,13 @@ TEST_P(Replay, ATruncatedSessionGoesOnLikeAColdOne) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Replay,
-    testing::Combine(testing::Values("v41-tiny", "v41-tiny-long", "v41-tiny-mtp", "v4-tiny", "v32-tiny",
-                                     "v32-tiny-fp8", "v3-tiny", "v2-tiny", "v2lite-tiny", "yoco",
-                                     "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"),
-                     testing::Values(Way{"CedAuto", DecoderMode::kCed, ReplayWay::kAuto},
-                                     Way{"CedExactReplay", DecoderMode::kCed, ReplayWay::kExact},
-                                     Way{"ExactAuto", DecoderMode::kExact, ReplayWay::kAuto},
-                                     Way{"ExactExactReplay", DecoderMode::kExact, ReplayWay::kExact})),
+    ::testing::Combine(::testing::Values("v41-tiny", "v41-tiny-long", "v41-tiny-mtp", "v4-tiny", "v32-tiny",
+                                         "v32-tiny-fp8", "v3-tiny", "v2-tiny", "v2lite-tiny", "yoco",
+                                         "llama-gqa-tiny", "llama-mha-tiny", "llama-mqa-tiny"),
+                       ::testing::Values(Way{"CedAuto", DecoderMode::kCed, ReplayWay::kAuto},
+                                         Way{"CedExactReplay", DecoderMode::kCed, ReplayWay::kExact},
+                                         Way{"ExactAuto", DecoderMode::kExact, ReplayWay::kAuto},
+                                         Way{"ExactExactReplay", DecoderMode::kExact, ReplayWay::kExact})),
     [](const auto& info) {
       std::string test = std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
       std::ranges::replace(test, '-', '_');

@@ -22,7 +22,7 @@ std::vector<std::int32_t> long_case(const std::string& name, std::size_t limit) 
   return longest;
 }
 
-class SameBits : public testing::TestWithParam<Arithmetic> {
+class SameBits : public ::testing::TestWithParam<Arithmetic> {
  protected:
   NumericSettings settings() const { return {Activations::kReference, Rows::kDeployed, GetParam()}; }
 };
@@ -114,7 +114,7 @@ TEST_P(SameBits, SequencesOfMixedLengthsInOneBatchEqualThemselvesAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Arithmetics, SameBits, testing::Values(Arithmetic::kFast, Arithmetic::kF32),
+INSTANTIATE_TEST_SUITE_P(Arithmetics, SameBits, ::testing::Values(Arithmetic::kFast, Arithmetic::kF32),
                          [](const auto& info) { return info.param == Arithmetic::kFast ? "Fast" : "F32"; });
 
 }  // namespace

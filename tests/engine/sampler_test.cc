@@ -114,7 +114,7 @@ TEST(Sampler, OptionsOutOfRangeAreRefusedByName) {
   SamplingOptions o;
   o.top_p = 0;
   try {
-    Sampler{o};
+    const Sampler refused(o);
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("top_p"), std::string::npos);

@@ -90,6 +90,7 @@ TEST(Elements, PowersOfTwoRoundUpOnly) {
   EXPECT_EQ(ue8m0_ceil(std::numeric_limits<float>::max()), 254);
 }
 
+#ifndef __clang__  // clang-14, which lints, has no _Float16 for plain x86
 // The golden files have no f16; the compiler's own conversion is the reference.
 TEST(Elements, EveryF16CodeDecodesAsTheCompilerDoes) {
   for (int code = 0; code < 65536; ++code) {
@@ -103,6 +104,7 @@ TEST(Elements, EveryF16CodeDecodesAsTheCompilerDoes) {
     }
   }
 }
+#endif
 
 TEST(Elements, InfinitySaturates) {
   const float infinity = std::numeric_limits<float>::infinity();

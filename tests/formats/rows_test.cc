@@ -106,10 +106,10 @@ TEST(Rows, PlainRowsKeepTheirBits) {
 }
 
 TEST(Rows, ImpossibleFormatsAreRefusedInWords) {
-  EXPECT_THAT(row_format_problem({RowKind::kV4Fp8, 96, 64}).value(), testing::HasSubstr("multiple of 64"));
-  EXPECT_THAT(row_format_problem({RowKind::kV41Fp8, 48}).value(), testing::HasSubstr("multiple of 32"));
-  EXPECT_THAT(row_format_problem({RowKind::kV41Fp4, 40}).value(), testing::HasSubstr("multiple of 16"));
-  EXPECT_THAT(row_format_problem({RowKind::kV41Fp4, 64, 16}).value(), testing::HasSubstr("bf16"));
+  EXPECT_THAT(row_format_problem({RowKind::kV4Fp8, 96, 64}).value(), ::testing::HasSubstr("multiple of 64"));
+  EXPECT_THAT(row_format_problem({RowKind::kV41Fp8, 48}).value(), ::testing::HasSubstr("multiple of 32"));
+  EXPECT_THAT(row_format_problem({RowKind::kV41Fp4, 40}).value(), ::testing::HasSubstr("multiple of 16"));
+  EXPECT_THAT(row_format_problem({RowKind::kV41Fp4, 64, 16}).value(), ::testing::HasSubstr("bf16"));
   EXPECT_TRUE(row_format_problem({RowKind::kBF16, 0}).has_value());
   EXPECT_TRUE(row_format_problem({RowKind::kBF16, 64, 0, true}).has_value());
   EXPECT_FALSE(row_format_problem({RowKind::kMlaFp8, 80, 16}).has_value());

@@ -31,7 +31,7 @@ TEST(Dispatch, ProofFindsAProductThatIsOff) {
     kPortableKernels.matmul(m);
     m.y[m.tokens - 1][m.row_end - 1] *= 1.0001f;
   };
-  EXPECT_THAT(kernel_problem(broken).value_or(""), testing::HasSubstr("product"));
+  EXPECT_THAT(kernel_problem(broken).value_or(""), ::testing::HasSubstr("product"));
 }
 
 TEST(Dispatch, ProofFindsAProductThatDependsOnTheNumberOfTokens) {
@@ -40,7 +40,7 @@ TEST(Dispatch, ProofFindsAProductThatDependsOnTheNumberOfTokens) {
     kPortableKernels.matmul(m);
     if (m.tokens > 1) m.y[0][m.row_end - 1] = std::nextafter(m.y[0][m.row_end - 1], 1e9f);
   };
-  EXPECT_THAT(kernel_problem(broken).value_or(""), testing::HasSubstr("number of tokens"));
+  EXPECT_THAT(kernel_problem(broken).value_or(""), ::testing::HasSubstr("number of tokens"));
 }
 
 TEST(Dispatch, ProofFindsWrongRowsAttentionIndexAndExp) {
@@ -50,26 +50,26 @@ TEST(Dispatch, ProofFindsWrongRowsAttentionIndexAndExp) {
     kPortableKernels.encode_row(format, values, data, scale);
     data[format.data_bytes() - 1] ^= 1;
   };
-  EXPECT_THAT(kernel_problem(rows).value_or(""), testing::HasSubstr("rows"));
+  EXPECT_THAT(kernel_problem(rows).value_or(""), ::testing::HasSubstr("rows"));
   Kernels attention = kPortableKernels;
   attention.attend = [](const AttendTile& tile) {
     AttendTile half = tile;
     half.queries = tile.queries - 1;
     kPortableKernels.attend(half);
   };
-  EXPECT_THAT(kernel_problem(attention).value_or(""), testing::HasSubstr("attention"));
+  EXPECT_THAT(kernel_problem(attention).value_or(""), ::testing::HasSubstr("attention"));
   Kernels index = kPortableKernels;
   index.index_scores = [](const IndexScores& args) {
     IndexScores fewer = args;
     fewer.heads = args.heads - 1;
     kPortableKernels.index_scores(fewer);
   };
-  EXPECT_THAT(kernel_problem(index).value_or(""), testing::HasSubstr("index"));
+  EXPECT_THAT(kernel_problem(index).value_or(""), ::testing::HasSubstr("index"));
   Kernels vectors = kPortableKernels;
   vectors.exp = [](const float* x, std::int64_t n, float* out) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = 1 + x[i];
   };
-  EXPECT_THAT(kernel_problem(vectors).value_or(""), testing::HasSubstr("exp"));
+  EXPECT_THAT(kernel_problem(vectors).value_or(""), ::testing::HasSubstr("exp"));
 }
 
 }  // namespace

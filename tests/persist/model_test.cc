@@ -54,7 +54,7 @@ PrefixStoreOptions options_for(const fs::path& folder) {
   return options;
 }
 
-class StoredModels : public testing::TestWithParam<Arithmetic> {};
+class StoredModels : public ::testing::TestWithParam<Arithmetic> {};
 
 TEST_P(StoredModels, GoOnFromAStoredPrefixWithTheBitsOfAColdRun) {
   for (const std::string& name : models()) {
@@ -94,7 +94,7 @@ TEST_P(StoredModels, GoOnFromAStoredPrefixWithTheBitsOfAColdRun) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Arithmetics, StoredModels, testing::Values(Arithmetic::kFast, Arithmetic::kF32),
+INSTANTIATE_TEST_SUITE_P(Arithmetics, StoredModels, ::testing::Values(Arithmetic::kFast, Arithmetic::kF32),
                          [](const auto& info) { return info.param == Arithmetic::kFast ? "Fast" : "F32"; });
 
 std::shared_ptr<Model> open_f32(const fs::path& folder, Rows rows = Rows::kDeployed,

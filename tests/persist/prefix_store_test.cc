@@ -1,6 +1,7 @@
 // Prefixes are stored, found by tokens, and restored bit for bit.
 #include <thread>
 
+#include "core/step_activity.h"
 #include "persist/maintenance.h"
 #include "persist/store_fixture.h"
 
@@ -221,6 +222,28 @@ TEST(PrefixStore, AFullQueueTakesTheLeadingBlocksAndGoesOnLater) {
   store.flush();
   EXPECT_EQ(store.lookup(sequence.cache.tokens()).length(), 256 * 8 + 20);
   EXPECT_EQ(store.stats().write.queued_bytes, 0);
+}
+
+// The writer rests between commits that are small then.
+TEST(PrefixStore, WritesAllBesideAModelThatComputes) {
+  const TempFolder folder;
+  Bench bench(folder.path());
+  Sequence sequence(bench.pool);
+  sequence.append(random_tokens(256 * 400 + 20, 17));
+  const StepActivity computes;
+  EXPECT_EQ(bench.store->store(sequence.cache, SnapshotPart::kAll).blocks_queued, 400);
+  const PrefixStored again = bench.store->store(sequence.cache);
+  EXPECT_EQ(again.blocks_there, 400) << "what waits is not queued twice";
+  EXPECT_EQ(again.blocks_queued, 0);
+  while (bench.store->stats().write.commits < 3 && bench.store->stats().write.last_problem.empty())
+    std::this_thread::yield();
+  bench.store->hurry();
+  while (bench.store->stats().write.queued_bytes > 0) std::this_thread::yield();
+  EXPECT_EQ(bench.store->stats().write.last_problem, "");
+  EXPECT_EQ(bench.store->stats().write.blocks_written, 400);
+  EXPECT_EQ(bench.reusable(sequence.cache.tokens()), 256 * 400 + 20);
+  const PrefixHit hit = bench.store->lookup(sequence.cache.tokens());
+  EXPECT_EQ(hit.snapshot_position(), 256 * 400 + 20);
 }
 
 TEST(PrefixStore, PagesThatWaitToBeWrittenAreNotOverwritten) {

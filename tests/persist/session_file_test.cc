@@ -20,7 +20,7 @@ std::vector<std::int32_t> random_tokens(std::size_t count, unsigned seed) {
   return tokens;
 }
 
-class SessionFile : public testing::TestWithParam<std::tuple<std::string, DecoderMode>> {
+class SessionFile : public ::testing::TestWithParam<std::tuple<std::string, DecoderMode>> {
  protected:
   void SetUp() override {
     ModelOptions options;
@@ -107,10 +107,10 @@ TEST_P(SessionFile, AnotherModelsFileIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SessionFile,
-                         testing::Values(std::tuple{"v41-tiny", DecoderMode::kCed},
-                                         std::tuple{"v41-tiny-long", DecoderMode::kExact},
-                                         std::tuple{"v4-tiny", DecoderMode::kCed},
-                                         std::tuple{"llama-gqa-tiny", DecoderMode::kCed}),
+                         ::testing::Values(std::tuple{"v41-tiny", DecoderMode::kCed},
+                                           std::tuple{"v41-tiny-long", DecoderMode::kExact},
+                                           std::tuple{"v4-tiny", DecoderMode::kCed},
+                                           std::tuple{"llama-gqa-tiny", DecoderMode::kCed}),
                          [](const auto& info) {
                            std::string name = std::get<0>(info.param);
                            std::ranges::replace(name, '-', '_');

@@ -48,8 +48,8 @@ std::string start_name(ReplyStart start) {
   return "";
 }
 
-class ChatGoldens : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, ChatGoldens, testing::Values("chat-v41", "chat-v4", "chat-v32"),
+class ChatGoldens : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, ChatGoldens, ::testing::Values("chat-v41", "chat-v4", "chat-v32"),
                          [](const auto& info) { return std::string(info.param).substr(5); });
 
 TEST_P(ChatGoldens, EveryPromptIsTheReferencesToTheByte) {

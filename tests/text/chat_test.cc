@@ -16,7 +16,7 @@ namespace {
 
 using golden::api_body;
 using golden::chat_golden;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ChatMessage says(ChatRole role, const std::string& text) {
   ChatMessage message;
@@ -172,7 +172,7 @@ TEST(Chat, V32TakesToolsAndSchemasOfTheRequestInItsFirstSystemMessage) {
   request.thinking = false;
   request.tool_choice = {ChatToolChoice::Kind::kRequired, ""};
   const ChatPrompt demanded = v32.render(request);
-  EXPECT_THAT(demanded.text(), testing::EndsWith("</think>\n\n<｜DSML｜function_calls>\n"));
+  EXPECT_THAT(demanded.text(), ::testing::EndsWith("</think>\n\n<｜DSML｜function_calls>\n"));
   EXPECT_EQ(demanded.reply_start, ReplyStart::kCalls);
 }
 
@@ -198,7 +198,7 @@ TEST(Chat, APrefixIsContinuedWithoutAnEndInEveryFormat) {
   request.messages.back().prefix = true;
   for (const std::string_view name : chat_format_names()) {
     const ChatPrompt prompt = chat_format(name).render(request);
-    EXPECT_THAT(prompt.text(), testing::EndsWith("The answer")) << name;
+    EXPECT_THAT(prompt.text(), ::testing::EndsWith("The answer")) << name;
     EXPECT_EQ(prompt.reply_start, ReplyStart::kContentContinued) << name;
   }
 }
@@ -209,7 +209,7 @@ TEST(Chat, APrefixMayStandBesideTools) {
   request.messages.back().reasoning = "r";
   request.tools.push_back({"f", "", ChatJson::object(), false});
   EXPECT_THAT(chat_format("deepseek-v4.1").render(request).text(),
-              testing::EndsWith("<think>r</think>Let me"));
+              ::testing::EndsWith("<think>r</think>Let me"));
 }
 
 TEST(Chat, ChatMlListsToolsAndWritesCallsAsJson) {
@@ -225,13 +225,13 @@ TEST(Chat, ChatMlListsToolsAndWritesCallsAsJson) {
   EXPECT_THAT(prompt.text(),
               HasSubstr("<tools>\n{\"name\": \"f\", \"description\": \"d\", \"parameters\": {\"type\": "
                         "\"object\"}}\n</tools>\n"));
-  EXPECT_THAT(
-      prompt.text(),
-      testing::EndsWith("<|im_start|>assistant\nWait.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "
-                        "1.0}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": \"not "
-                        "json\"}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\none\n"
-                        "</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n"
-                        "<|im_start|>assistant\n"));
+  EXPECT_THAT(prompt.text(),
+              ::testing::EndsWith(
+                  "<|im_start|>assistant\nWait.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "
+                  "1.0}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": \"not "
+                  "json\"}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\none\n"
+                  "</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n"
+                  "<|im_start|>assistant\n"));
   request.tool_choice = {ChatToolChoice::Kind::kNamed, "f"};
   EXPECT_EQ(chat_format("chatml").render(request).reply_start, ReplyStart::kCalls);
 }

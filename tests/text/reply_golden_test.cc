@@ -108,8 +108,8 @@ void expect_reply_for_any_split(const ChatJson& item, const ChatJson& expected) 
   }
 }
 
-class ReplyGoldens : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, ReplyGoldens, testing::Values("chat-v41", "chat-v4", "chat-v32"),
+class ReplyGoldens : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, ReplyGoldens, ::testing::Values("chat-v41", "chat-v4", "chat-v32"),
                          [](const auto& info) { return std::string(info.param).substr(5); });
 
 TEST_P(ReplyGoldens, EveryReplyIsReadAsExpectedInAnySplit) {

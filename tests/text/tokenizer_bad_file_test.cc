@@ -72,7 +72,7 @@ TEST(TokenizerFile, ATemplateSaysWhatComesBeforeEveryText) {
      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
      "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [5], "tokens": ["<s>"]}}}]})");
   const Tokenizer tokenizer = Tokenizer::parse(file.dump(), "f");
-  EXPECT_THAT(tokenizer.begin(), testing::ElementsAre(5));
+  EXPECT_THAT(tokenizer.begin(), ::testing::ElementsAre(5));
   EXPECT_EQ(tokenizer.encode("a", true), std::vector<TokenId>{0}) << "encode itself puts nothing before";
 }
 
@@ -217,35 +217,35 @@ const std::vector<Damage>& damages() {
   return all;
 }
 
-class BadTokenizerFile : public testing::TestWithParam<Damage> {};
+class BadTokenizerFile : public ::testing::TestWithParam<Damage> {};
 
 TEST_P(BadTokenizerFile, IsRefusedInOneSentence) {
   json file = small_file();
   GetParam().apply(file);
   ErrorCode code = ErrorCode::kInternal;
   const std::string sentence = refusal(file.dump(), &code);
-  EXPECT_THAT(sentence, testing::HasSubstr(GetParam().sentence));
-  EXPECT_THAT(sentence, testing::StartsWith("some/tokenizer.json"));
-  EXPECT_THAT(sentence, testing::Not(testing::HasSubstr("\n")));
+  EXPECT_THAT(sentence, ::testing::HasSubstr(GetParam().sentence));
+  EXPECT_THAT(sentence, ::testing::StartsWith("some/tokenizer.json"));
+  EXPECT_THAT(sentence, ::testing::Not(::testing::HasSubstr("\n")));
   EXPECT_EQ(code, GetParam().code);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadTokenizerFile, testing::ValuesIn(damages()),
+INSTANTIATE_TEST_SUITE_P(All, BadTokenizerFile, ::testing::ValuesIn(damages()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(BadTokenizerText, IsRefusedInOneSentence) {
   const std::string good = small_file().dump();
-  EXPECT_THAT(refusal(""), testing::HasSubstr("not valid JSON in UTF-8 (byte"));
-  EXPECT_THAT(refusal("[1, 2]"), testing::HasSubstr("found a list, expected an object"));
-  EXPECT_THAT(refusal(good + "x"), testing::HasSubstr("not valid JSON"));
-  EXPECT_THAT(refusal(std::string(100'000, '[')), testing::HasSubstr("not valid JSON"));
-  EXPECT_THAT(refusal(R"({"version": 1e999})"), testing::HasSubstr("out of range"));
+  EXPECT_THAT(refusal(""), ::testing::HasSubstr("not valid JSON in UTF-8 (byte"));
+  EXPECT_THAT(refusal("[1, 2]"), ::testing::HasSubstr("found a list, expected an object"));
+  EXPECT_THAT(refusal(good + "x"), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal(std::string(100'000, '[')), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal(R"({"version": 1e999})"), ::testing::HasSubstr("out of range"));
   std::string bad_utf8 = good;
   bad_utf8[bad_utf8.find("<s>") + 1] = '\xFF';
-  EXPECT_THAT(refusal(bad_utf8), testing::HasSubstr("not valid JSON in UTF-8"));
+  EXPECT_THAT(refusal(bad_utf8), ::testing::HasSubstr("not valid JSON in UTF-8"));
   std::string twice = good;
   twice.replace(twice.find("\"b\":1"), 5, "\"a\":1");
-  EXPECT_THAT(refusal(twice), testing::HasSubstr("the key \"a\" appears twice"));
+  EXPECT_THAT(refusal(twice), ::testing::HasSubstr("the key \"a\" appears twice"));
 }
 
 TEST(BadTokenizerText, EveryCutOfAFileIsRefused) {
@@ -264,7 +264,7 @@ TEST(BadTokenizerText, EveryFlippedBitIsRefusedOrUsable) {
       for (const TokenId id : tokenizer.encode("abcab 1", true))
         ASSERT_LT(id, tokenizer.size()) << "bit " << bit;
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n"))) << "bit " << bit;
+      EXPECT_THAT(error.what(), ::testing::Not(::testing::HasSubstr("\n"))) << "bit " << bit;
     }
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ 1 << bit % 8);
   }
@@ -280,7 +280,7 @@ TEST(BadTokenizerPath, IsRefusedInOneSentence) {
     return "accepted";
   };
   EXPECT_EQ(load("/no/such/tokenizer.json"), "/no/such/tokenizer.json: no such file");
-  EXPECT_THAT(load(testing::TempDir()), testing::HasSubstr("not a file"));
+  EXPECT_THAT(load(::testing::TempDir()), ::testing::HasSubstr("not a file"));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct Vocabulary {
 Vocabulary random_vocabulary(std::mt19937_64& random, TokenId letters, TokenId merges) {
   Vocabulary vocabulary;
   vocabulary.byte_tokens.fill(-1);
-  for (TokenId i = 0; i < letters; ++i) vocabulary.byte_tokens[static_cast<std::size_t>('a' + i)] = i;
+  for (TokenId i = 0; i < letters; ++i)
+    vocabulary.byte_tokens[static_cast<std::size_t>('a') + static_cast<std::size_t>(i)] = i;
   std::map<std::pair<TokenId, TokenId>, bool> taken;
   for (TokenId next = letters; next < letters + merges;) {
     // Mostly short tokens, so that merges do apply.

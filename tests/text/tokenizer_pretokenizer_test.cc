@@ -66,7 +66,7 @@ TEST(Pretokenizer, BytesThatAreNoUtf8AreOnlyInComplements) {
   EXPECT_EQ(pieces({"[\\x{0}-\\x{10FFFE}]"}, "ab\xFF\xFE"), (Pieces{"a", "b", "\xFF\xFE"}));
 }
 
-class RefusedPattern : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+class RefusedPattern : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(RefusedPattern, IsNamedWithTheReason) {
   const auto [pattern, reason] = GetParam();
@@ -75,13 +75,13 @@ TEST_P(RefusedPattern, IsNamedWithTheReason) {
     FAIL() << pattern << " was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_THAT(error.what(), testing::HasSubstr(reason));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(reason));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedPattern,
-    testing::Values(
+    ::testing::Values(
         std::pair("", "it is empty"), std::pair("a*", "match nothing"), std::pair("\\d+", "escape \\d"),
         std::pair("\\w", "escape \\w"), std::pair("\\p{Lu}", "only L, M, N, P and S"),
         std::pair("[[:alpha:]]", "without a backslash"), std::pair("[a&&b]", "'&&'"),

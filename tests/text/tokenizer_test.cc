@@ -113,7 +113,7 @@ TEST(Tokenizer, ThreadsEncodeAsOneDoes) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(wrong, testing::Each(0));
+  EXPECT_THAT(wrong, ::testing::Each(0));
 }
 
 TEST(StreamDecoder, SkipsSpecialTokensWithoutBreakingACharacter) {

@@ -14,8 +14,8 @@ import sys
 MOST_LINES = 1500  # of one group: more would leave a processor idle at the end
 UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 DEFINED = re.compile(
-    r"^(?:template <[^>]*>\s*)?(?:(?:class|struct|union|enum class|enum|using) (\w+)"
-    r"|\w[\w:<>,*& ]*?[*& ](\w+)(?: = |\{|\(|\[|;))", re.M)
+    r"^(?:template <[^>]*>\s*)?(?:(?:class|struct|union|enum class|enum) (\w+)(?=[^;()]*\{)|using (\w+) ="
+    r"|(?!using )(?:\[\[\w+\]\] )?\w[\w:<>,*& ]*?[*& ](\w+)(?: = |\{|\(|\[|;))", re.M)
 MACRO = re.compile(r"^#define (\w+)", re.M)
 TEST = re.compile(r"^TEST\w*\((\w+), (\w+)\)", re.M)
 NO_NAMES = {"for", "if", "return", "using", "namespace"}

@@ -3,10 +3,10 @@
 
     tidy.py BUILD_FOLDER CACHE_FOLDER FILE..
 
-Most of what clang-tidy does with a file is to read its headers. So files that do not disturb each other (groups.py) are
-pasted into one source, with their headers read once; a group in which something is found is checked file by file. A file
-that is clean leaves a stamp named by the hash of everything that counts for it (itself, what it includes, its compile
-command, .clang-tidy) and is not looked at again until one of these changes.
+Most of what clang-tidy does with a file is to read its headers. So many files are pasted into one source, with their
+headers read once and the names that each keeps for itself made its own by a number; a file in which something is found is
+checked again as it stands. A file that is clean leaves a stamp named by the hash of everything that counts for it (itself,
+what it includes, its compile command, .clang-tidy) and is not looked at again until one of these changes.
 
 Exit code 1 where a file is not clean.
 """
@@ -54,13 +54,34 @@ class Checked(groups.Source):
         self.stamp = digest.hexdigest()[:32]
 
 
-def groups_of(sources):
-    """Files with the same flags that do not disturb each other."""
-    alike = {}
-    for source in sources:
-        alike.setdefault(tuple(source.flags), []).append(source)
-    found = [group for same in alike.values() for group in groups.groups_of(same)]
+def groups_of(sources, workers):
+    """Files with the same flags, in a few groups for each worker."""
+    most_lines = max(1500, sum(source.lines for source in sources) // (3 * workers))
+    alike, found = {}, []
+    for source in sorted(sources, key=lambda source: source.path):  # neighbours include the same headers
+        same = alike.setdefault(tuple(source.flags), [])
+        if not same or sum(s.lines for s in same[-1]) + source.lines > most_lines:
+            same.append([])
+        same[-1].append(source)
+    for same in alike.values():
+        found += same
     return sorted(found, key=lambda g: -sum(s.lines for s in g))
+
+
+def pasted(group):
+    """The text of each, line by line, where a name that it defines for itself and another mentions has a number."""
+    texts = []
+    for number, source in enumerate(group):
+        shared = {name for name in source.own for other in group if other is not source and name in other.words}
+        names = re.compile(r"(?<![\w.:>])(" + "|".join(sorted(shared)) + r")\b") if shared else None
+        tests = re.compile(r"^(TEST\w*\(\w+, \w+)\)")
+        lines = source.text.split("\n")
+        for i, line in enumerate(lines):
+            if names and not re.match(r"\s*#\s*include", line):
+                line = names.sub(rf"\1_{number}", line)
+            lines[i] = tests.sub(rf"\1_{number})", line)
+        texts.append("\n".join(lines))
+    return texts
 
 
 def tidy(path, flags):
@@ -84,24 +105,20 @@ def check(group, number, cache):
         source = group[0]
         found = tidy(source.path, source.flags)
         return [(source, [f"{source.path}:{line}: {text}" if line else text for line, text in found])]
-    pasted, starts, at = [], [], 1
+    starts, at = [], 1
     for source in group:
         starts.append(at)
-        pasted.append(source.text)
         at += source.lines
     path = cache / f"group_{number}.cc"
-    path.write_text("".join(pasted))
-    found = tidy(path, group[0].flags)
+    path.write_text("".join(pasted(group)))
+    own_folders = dict.fromkeys(f"-I{source.path.parent}" for source in group)
+    found = tidy(path, [*group[0].flags, *own_folders])
     path.unlink()
-    if not found:
-        return [(source, []) for source in group]
-    # Whether a file or its neighbours are to blame shows where each stands alone.
-    suspects, result = set(), []
-    for line, text in found:
-        if line == 0 or "clang-diagnostic" in text:
-            suspects = set(range(len(group)))
-        else:
-            suspects.add(max(i for i, start in enumerate(starts) if start <= line))
+    if any(line == 0 or "clang-diagnostic" in text for line, text in found):  # some two may not stand together
+        half = len(group) // 2
+        return check(group[:half], number, cache) + check(group[half:], number, cache)
+    suspects = {max(i for i, start in enumerate(starts) if start <= line) for line, text in found}
+    result = []
     for i, source in enumerate(group):
         result += check([source], number, cache) if i in suspects else [(source, [])]
     return result
@@ -125,9 +142,10 @@ def main():
             continue
         sources.append(Checked(path, commands[path], root, common))
     stale = [source for source in sources if not (cache / source.stamp).exists()]
-    pieces = groups_of(stale)
+    workers = len(os.sched_getaffinity(0))
+    pieces = groups_of(stale, workers)
     print(f"clang-tidy: {len(stale)} of {len(sources)} files have changed, {len(pieces)} groups", file=sys.stderr)
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         done = [pool.submit(check, group, number, cache) for number, group in enumerate(pieces)]
         for future in concurrent.futures.as_completed(done):
             for source, messages in future.result():
