@@ -20,6 +20,9 @@
 namespace seekline {
 namespace {
 
+// Of one round of decoding: the writer works in turns of some milliseconds, with long rests.
+constexpr double kRoundSeconds = 5;
+
 constexpr const char* kPlaces[] = {"all in memory", "from the store", "from the store on a cold disk"};
 
 class Stopwatch {
@@ -278,9 +281,9 @@ double ReuseBench::decode_step(std::int64_t tokens, int steps, bool writes) {
 
 void ReuseBench::decode(ReuseResult& result) {
   const std::int64_t tokens = std::min(result.tokens, kReuseHandedOver);
-  result.steps = std::clamp(static_cast<int>(1.0 / decode_step(tokens, 4, false)), 8, 400);
+  result.steps = std::clamp(static_cast<int>(kRoundSeconds / decode_step(tokens, 4, false)), 16, 1000);
   std::vector<double> quiet, writing;
-  for (int round = 0; round < 4 * budget_.rounds; ++round) {
+  for (int round = 0; round < 2 * budget_.rounds; ++round) {
     progress_(fmt::format("decoding while rows are written: round {}", round + 1));
     for (const bool writes : {round % 2 == 0, round % 2 != 0})
       (writes ? writing : quiet).push_back(decode_step(tokens, result.steps, writes));
