@@ -156,13 +156,15 @@ class Terminal:
         return found
 
     def type(self, text):
+        """Control keys a little later: libedit prints its prompt before it makes the terminal raw, and between the two the
+        terminal takes such a key for itself."""
+        if re.search(r"[\x00-\x0c\x0e-\x1f]", text):
+            time.sleep(0.5)
         os.write(self.fd, text.encode())
 
     def leave(self):
-        """Ctrl-D at the prompt: a little later, since libedit prints it before it makes the terminal raw, and between the two
-        the terminal takes the key for itself."""
+        """Ctrl-D at the prompt."""
         self.wait("> ")
-        time.sleep(1)
         self.type("\x04")
         return self.end()
 
