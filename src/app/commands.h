@@ -1,6 +1,7 @@
 // The commands of the `seekline` program, one file each.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,9 +37,11 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 /// --max-tokens, --temperature, ... --seed and --stop; greedy without them.
 void add_sampling_options(CLI::App& command, GenerateOptions& options);
 
-/// Where the default model lies; fetched and converted at the first call, with progress on stderr.
-/// Throws Error(kIo) where that fails.
-std::string default_model_folder();
+using LineSink = std::function<void(const std::string& line)>;
+
+/// Where the default model lies; fetched and converted at the first call. Lines about that go to `progress`,
+/// or to stderr without it. Throws Error(kNotFound | kIo) where it fails.
+std::string default_model_folder(const LineSink& progress = {});
 
 /// "key=value" texts of --set as pairs. Throws Error(kUsage).
 std::vector<std::pair<std::string, std::string>> key_values(const std::vector<std::string>& pairs);

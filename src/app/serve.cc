@@ -128,7 +128,12 @@ bool is_loopback(const std::string& host) {
 void serve_model(CLI::App& command, ServeOptions& o) {
   if (!o.config.empty()) read_config_options(command, o.config);
   read_api_keys(o);
-  if (o.folder.empty()) o.folder = default_model_folder();
+  if (o.folder.empty()) {
+    serve::Log log(stderr);
+    o.folder = default_model_folder([&](const std::string& line) {
+      log.write(serve::LogLevel::kInfo, "default_model", {{"message", line}});
+    });
+  }
   if (o.model.cache_limit_bytes == 0) o.model.cache_limit_bytes = default_cache_limit();
   if (o.service.model_name.empty())
     o.service.model_name = std::filesystem::absolute(o.folder).lexically_normal().filename().string();
