@@ -3,42 +3,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "core/buffer.h"
 #include "core/matrix.h"
 
 namespace seekline {
 
-/// Grows while a new kind of step is met for the first time; from then on nothing is allocated. Not
-/// thread-safe: workers get their pieces before a stage starts. Memory is not initialised.
+/// One range of addresses, of which memory is taken as far as the largest step so far needed it, on huge
+/// pages where the system has them. From then on nothing is allocated. Not thread-safe: workers get their
+/// pieces before a stage starts. Memory is not initialised.
 class Arena {
  public:
   /// Gives back everything handed out since its construction.
   class Scope {
    public:
-    explicit Scope(Arena& arena) : arena_(arena), block_(arena.block_), used_(arena.used_) {}
-    ~Scope() {
-      arena_.block_ = block_;
-      arena_.used_ = used_;
-    }
+    explicit Scope(Arena& arena) : arena_(arena), used_(arena.used_) {}
+    ~Scope() { arena_.used_ = used_; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Arena& arena_;
-    std::size_t block_, used_;
+    std::size_t used_;
   };
 
-  /// 64-byte aligned.
+  Arena() = default;
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// 64-byte aligned. Throws std::bad_alloc.
   std::uint8_t* bytes(std::int64_t count) {
     const std::size_t need = (static_cast<std::size_t>(count) + 63) / 64 * 64;
-    while (block_ < blocks_.size() && used_ + need > blocks_[block_].size()) {
-      ++block_;
-      used_ = 0;
-    }
-    if (block_ == blocks_.size()) blocks_.emplace_back(need > kBlockBytes ? need : kBlockBytes);
-    std::uint8_t* at = blocks_[block_].data() + used_;
+    if (used_ + need > taken_) take(used_ + need);
+    std::uint8_t* at = base_ + used_;
     used_ += need;
     return at;
   }
@@ -53,16 +50,14 @@ class Arena {
   }
 
   /// Bytes held from the system.
-  std::size_t capacity() const {
-    std::size_t sum = 0;
-    for (const auto& block : blocks_) sum += block.size();
-    return sum;
-  }
+  std::size_t capacity() const { return taken_; }
 
  private:
-  static constexpr std::size_t kBlockBytes = std::size_t{1} << 22;
-  std::vector<Buffer<std::uint8_t>> blocks_;
-  std::size_t block_ = 0, used_ = 0;
+  void take(std::size_t wanted);
+
+  std::uint8_t* base_ = nullptr;
+  std::size_t reserved_ = 0;  // addresses
+  std::size_t taken_ = 0, used_ = 0;
 };
 
 }  // namespace seekline
