@@ -1,10 +1,9 @@
 // What the machine can do at best, measured again and again beside the model.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 
+#include "core/arena.h"
 #include "core/thread_pool.h"
 
 namespace seekline {
@@ -24,18 +23,16 @@ class MachineProbe {
 
   /// One reading of all three, about a quarter of a second.
   MachineRates measure();
+  /// One plain read of all the memory.
+  double read_bytes_s();
   std::int64_t bytes() const { return bytes_; }
   ThreadPool& pool() { return pool_; }
 
  private:
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(std::uint8_t* memory) const;
-  };
-
   ThreadPool pool_;
+  Arena arena_;  // on huge pages where the system has them: a plain read at its best
   std::int64_t bytes_;
-  std::unique_ptr<std::uint8_t[], Unmap> memory_;
+  std::uint8_t* memory_;
 };
 
 }  // namespace seekline

@@ -1,11 +1,11 @@
 // The model of `seekline run` without --model: fetched and converted once by tools/default_model.
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,32 +38,21 @@ struct Pipe {
   }
 };
 
-void without_line_end(std::string& text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+// Calls `take` with every piece until nobody writes any more.
+template <typename Take>
+void read_all(int end, Take&& take) {
+  char piece[4096];
+  for (ssize_t n; (n = read(end, piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) take(std::string_view(piece, static_cast<std::size_t>(n)));
 }
 
-// Reads both pipes to their ends: `out` whole, the other line by line.
-void read_both(int out_end, int err_end, std::string& out, const LineSink& progress) {
-  pollfd ends[2] = {{out_end, POLLIN, 0}, {err_end, POLLIN, 0}};
+void read_lines(int end, const LineSink& progress) {
   std::string line;
-  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-    if (poll(ends, 2, -1) < 0) {
-      if (errno == EINTR) continue;
-      return;
-    }
-    for (pollfd& end : ends) {
-      if (end.fd < 0 || end.revents == 0) continue;
-      char piece[4096];
-      const ssize_t n = read(end.fd, piece, sizeof piece);
-      if (n <= 0) {
-        end.fd = -1;  // poll passes over it
-        continue;
-      }
-      (&end == &ends[0] ? out : line).append(piece, static_cast<std::size_t>(n));
-    }
+  read_all(end, [&](std::string_view piece) {
+    line += piece;
     for (std::size_t at; (at = line.find_first_of("\n\r")) != std::string::npos; line.erase(0, at + 1))
       if (at > 0) progress(line.substr(0, at));
-  }
+  });
   if (!line.empty()) progress(line);
 }
 
@@ -82,8 +71,9 @@ std::string folder_from_tool(const std::filesystem::path& tool, const LineSink& 
   }
   out_pipe.close_end(1);
   err_pipe.close_end(1);
-  std::string out;
-  read_both(out_pipe.ends[0], err_pipe.ends[0], out, progress);
+  if (progress) read_lines(err_pipe.ends[0], progress);
+  std::string out;  // one path, for which the pipe has room until the other is read
+  read_all(out_pipe.ends[0], [&](std::string_view piece) { out += piece; });
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
@@ -92,7 +82,7 @@ std::string folder_from_tool(const std::filesystem::path& tool, const LineSink& 
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw Error(ErrorCode::kIo,
                 "the default model could not be fetched (see above); give --model to use another");
-  without_line_end(out);
+  while (!out.empty() && (out.back() == '\n' || out.back() == '\r')) out.pop_back();
   return out;
 }
 

@@ -2,20 +2,21 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
-#include <vector>
 
 #include <fmt/format.h>
 
+#include "app/bench_machine.h"
 #include "app/commands.h"
 #include "app/config_file.h"
 #include "core/thread_pool.h"
 #include "engine/prefix_cache.h"
-#include "kernels/probe.h"
 #include "persist/stored_rows.h"
 #include "serve/server.h"
 
@@ -49,20 +50,10 @@ std::int64_t default_cache_limit() {
 
 // Memory's read bandwidth with the threads that the model uses, in a fifth of a second.
 double measure_read_gb_s(int threads) {
-  constexpr std::int64_t kBytes = 128 << 20;  // a thread, beyond what its share of the caches holds
-  using Clock = std::chrono::steady_clock;
-  std::vector<std::uint8_t> memory(static_cast<std::size_t>(kBytes * threads), 1);
-  ThreadPool pool(threads);
+  constexpr std::int64_t kMib = 128;  // a thread, beyond what its share of the caches holds
+  MachineProbe probe(threads, kMib * threads);
   double best = 0;
-  std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads));
-  for (int round = 0; round < 3; ++round) {
-    const Clock::time_point start = Clock::now();
-    pool.run([&](int worker) {
-      sums[static_cast<std::size_t>(worker)] = probe_read(memory.data() + kBytes * worker, kBytes);
-    });
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::max(best, static_cast<double>(kBytes) * threads / seconds / 1e9);
-  }
+  for (int round = 0; round < 3; ++round) best = std::max(best, probe.read_bytes_s() / 1e9);
   return best;
 }
 

@@ -1,7 +1,6 @@
 #include "engine/executor.h"
 
 #include "core/step_activity.h"
-
 #include "kernels/exact.h"
 
 namespace seekline {

@@ -5,7 +5,7 @@
 
 A compiler spends most of its time on headers, so files are compiled together that do not get into each other's way: none
 mentions a name that another one defines for itself (in an unnamed namespace, or as a macro), and no two define the same
-test. Used by the build (SEEKLINE_UNITY) and by tidy.py.
+test. Used by the build (SEEKLINE_UNITY); tidy.py uses what is known of a source here.
 """
 import pathlib
 import re
@@ -37,12 +37,12 @@ class Source:
         return bool(self.own & other.words or other.own & self.words)
 
 
-def groups_of(sources, most_lines=MOST_LINES):
+def groups_of(sources):
     """Lists of sources, the largest first."""
     groups = []
     for source in sorted(sources, key=lambda s: (-s.lines, s.path)):
         for group in groups:
-            if sum(s.lines for s in group) + source.lines <= most_lines and not any(source.disturbs(s) for s in group):
+            if sum(s.lines for s in group) + source.lines <= MOST_LINES and not any(source.disturbs(s) for s in group):
                 group.append(source)
                 break
         else:

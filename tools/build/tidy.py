@@ -56,7 +56,7 @@ class Checked(groups.Source):
 
 def groups_of(sources, workers):
     """Files with the same flags, in a few groups for each worker."""
-    most_lines = max(1500, sum(source.lines for source in sources) // (3 * workers))
+    most_lines = max(groups.MOST_LINES, sum(source.lines for source in sources) // (3 * workers))
     alike, found = {}, []
     for source in sorted(sources, key=lambda source: source.path):  # neighbours include the same headers
         same = alike.setdefault(tuple(source.flags), [])
