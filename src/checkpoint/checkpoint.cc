@@ -18,6 +18,8 @@ namespace {
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kSingleName = "model.safetensors";
 constexpr std::int64_t kMaxIndexBytes = 200'000'000;
+// Where nearly every header ends. It is read as one huge page, so that the weights behind it lie on one too.
+constexpr std::int64_t kHeaderBlock = std::int64_t{2} << 20;
 
 }  // namespace
 
@@ -77,6 +79,7 @@ void Checkpoint::Impl::open_file(const std::string& name) {
     return;
   }
   const int file = static_cast<int>(files.size());
+  map_huge_pages(mapping.data(), std::min(mapping.bytes(), kHeaderBlock));
   SafetensorsHeader header = read_safetensors_header(mapping.data(), mapping.bytes(), name, problems);
   tensors.reserve(tensors.size() + header.entries.size());
   for (HeaderEntry& e : header.entries) {
@@ -187,8 +190,16 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 
 std::string Checkpoint::file_name(const Tensor& tensor) const { return impl_->file_name(tensor); }
 
-void Checkpoint::expect_use(std::span<const WeightView> by_rows) const {
+void Checkpoint::forget(const Tensor& tensor, const std::uint8_t* data, std::int64_t bytes) const {
+  impl_->mappings[static_cast<std::size_t>(tensor.file)].forget(data, bytes);
+}
+
+void Checkpoint::expect_whole() const {
   for (const MappedFile& file : impl_->mappings) map_huge_pages(file.data(), file.bytes());
+}
+
+void Checkpoint::expect_use(std::span<const WeightView> by_rows) const {
+  expect_whole();
   for (const WeightView& w : by_rows) {
     map_random_access(w.data, w.rows * w.row_bytes());
     map_random_access(w.scales, w.scale_bytes());

@@ -53,10 +53,17 @@ class Checkpoint {
   /// "model-00003-of-00048.safetensors", for messages.
   std::string file_name(const Tensor& tensor) const;
 
-  /// How tensors are read from here on: those in `by_rows` a row here and there, the others whole. To be
-  /// called once everything small has been read: with huge pages a byte costs a read of 2 MB from a cold
-  /// disk.
+  /// The files are read whole sooner or later and stay in memory: huge pages, from the first touch on. What
+  /// is read before this call, or by other programs, leaves small pages in the system's cache, and no huge
+  /// page will ever take their place there; every one costs a few microseconds a step on virtual machines.
+  /// Not for files larger than memory: with huge pages a byte costs a read of 2 MB from the disk.
+  void expect_whole() const;
+  /// How tensors are read from here on, once everything small has been: those in `by_rows` a row here and
+  /// there, the others whole.
   void expect_use(std::span<const WeightView> by_rows) const;
+  /// Leaves the range, of the tensor's bytes, as if it had not been read; the small pages of a look here and
+  /// there would stand in the way of huge ones.
+  void forget(const Tensor& tensor, const std::uint8_t* data, std::int64_t bytes) const;
 
  private:
   struct Impl;

@@ -94,13 +94,28 @@ Guard* enter_guard(const std::filesystem::path& path, const void* data, std::siz
   return guard;
 }
 
+std::int64_t page_bytes() {
+  static const std::int64_t bytes = ::sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+// The pages that hold some bytes.
+struct Pages {
+  std::uint8_t* begin;
+  std::int64_t bytes;
+};
+
+Pages pages_of(const std::uint8_t* data, std::int64_t bytes) {
+  const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) %
+                                                static_cast<std::uintptr_t>(page_bytes()));
+  return {const_cast<std::uint8_t*>(data) - before, bytes + before};
+}
+
+// Advice only: a kernel that refuses it changes nothing but speed.
 void advise(const std::uint8_t* data, std::int64_t bytes, int advice) {
   if (bytes <= 0) return;
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes);
-  // Advice only: a kernel that refuses it changes nothing but speed.
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);  // NOLINT(performance-no-int-to-ptr)
+  const Pages pages = pages_of(data, bytes);
+  ::madvise(pages.begin, static_cast<std::size_t>(pages.bytes), advice);
 }
 
 }  // namespace
@@ -120,14 +135,13 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
     data = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) failure = errno;
   }
-  ::close(fd);
+  MappedFile file;
+  file.path_ = path;
+  file.fd_ = fd;
   if (failure != 0)
     throw Error(ErrorCode::kIo,
                 fmt::format("{}: cannot be mapped ({})", path.string(), std::strerror(failure)));
   if (!regular) throw Error(ErrorCode::kIo, fmt::format("{}: is not a regular file", path.string()));
-
-  MappedFile file;
-  file.path_ = path;
   if (data == nullptr) return file;
   file.data_ = static_cast<const std::uint8_t*>(data);
   file.bytes_ = status.st_size;
@@ -136,6 +150,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
 }
 
 void MappedFile::release() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   if (data_ == nullptr) return;
   {
     const std::lock_guard lock(guards_mutex);
@@ -152,6 +167,7 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
+      fd_(std::exchange(other.fd_, -1)),
       guard_(std::exchange(other.guard_, nullptr)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -160,8 +176,33 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   path_ = std::move(other.path_);
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
+  fd_ = std::exchange(other.fd_, -1);
   guard_ = std::exchange(other.guard_, nullptr);
   return *this;
+}
+
+void MappedFile::forget(const std::uint8_t* data, std::int64_t bytes) const {
+  if (bytes <= 0) return;
+  const Pages pages = pages_of(data, bytes);
+  // First here: the system's cache keeps what is mapped.
+  ::madvise(pages.begin, static_cast<std::size_t>(pages.bytes), MADV_DONTNEED);
+  const std::int64_t whole = (pages.bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+  ::posix_fadvise(fd_, pages.begin - data_, whole, POSIX_FADV_DONTNEED);
+}
+
+bool map_is_resident(const std::uint8_t* data, std::int64_t bytes) {
+  constexpr std::int64_t kAtOnce = 256;
+  const Pages pages = pages_of(data, bytes);
+  std::array<unsigned char, kAtOnce> resident;
+  for (std::int64_t at = 0; at < pages.bytes; at += kAtOnce * page_bytes()) {
+    const std::int64_t part = std::min(pages.bytes - at, kAtOnce * page_bytes());
+    if (::mincore(pages.begin + at, static_cast<std::size_t>(part), resident.data()) != 0) return true;
+    const auto* end = resident.data() + (part + page_bytes() - 1) / page_bytes();
+    if (std::any_of(static_cast<const unsigned char*>(resident.data()), end,
+                    [](unsigned char page) { return (page & 1) != 0; }))
+      return true;
+  }
+  return false;
 }
 
 void map_will_need(const std::uint8_t* data, std::int64_t bytes) { advise(data, bytes, MADV_WILLNEED); }

@@ -23,15 +23,23 @@ class MappedFile {
   const std::uint8_t* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 
+  /// Lets go of the pages of [data, data + bytes) of this mapping, in the system's cache too unless another
+  /// program holds them: later reads find the file as if these bytes had never been read.
+  void forget(const std::uint8_t* data, std::int64_t bytes) const;
+
  private:
   void release() noexcept;
 
   std::filesystem::path path_;
   const std::uint8_t* data_ = nullptr;
   std::int64_t bytes_ = 0;
+  int fd_ = -1;
   void* guard_ = nullptr;  // entry of the table that the SIGBUS handler reads
 };
 
+/// Whether some page of the range is in memory already, in the system's cache or here. True where the system
+/// does not tell, as of files that belong to others.
+bool map_is_resident(const std::uint8_t* data, std::int64_t bytes);
 /// Asks the kernel to read [data, data + bytes) of some mapping ahead; returns at once.
 void map_will_need(const std::uint8_t* data, std::int64_t bytes);
 /// Tells the kernel that the range is read whole, again and again: huge pages where it has them for files

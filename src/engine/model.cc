@@ -64,6 +64,8 @@ std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const Mo
   std::shared_ptr<Model> model(new Model);
   model->options_ = options;
   model->checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open(folder));
+  const bool from_disk = larger_than_memory(*model->checkpoint_);
+  if (!from_disk) model->checkpoint_->expect_whole();
   const std::filesystem::path tokenizer = folder / "tokenizer.json";
   if (std::filesystem::exists(tokenizer))
     model->tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(tokenizer));
@@ -73,8 +75,8 @@ std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const Mo
   if (options.context == 0) model->options_.context = model->network_->max_context();
   model->checkpoint_->expect_use(model->network_->tables());
   model->pages_ = std::make_unique<PagePool>(model->network_->plan(), options.cache_limit_bytes);
-  model->executor_ = std::make_unique<Executor>(*model->network_, options.settings, options.threads,
-                                                larger_than_memory(*model->checkpoint_));
+  model->executor_ =
+      std::make_unique<Executor>(*model->network_, options.settings, options.threads, from_disk);
   return model;
 }
 

@@ -66,6 +66,26 @@ std::vector<Blocks> blocks_to_read(const Checkpoint& checkpoint, const WeightsSa
   return blocks;
 }
 
+struct Sample {
+  const Tensor* tensor;
+  const std::uint8_t* data;
+  std::int64_t bytes;
+};
+
+// Asks for all samples at once, since they lie far apart and a disk reads them side by side, and says which
+// were not in memory before.
+std::vector<Sample> fetch_samples(const std::vector<Tensor>& tensors, const std::vector<Blocks>& blocks) {
+  std::vector<Sample> fresh;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (std::int64_t b = 0; blocks[i].count > 1 && b < blocks[i].count; ++b) {
+      const Sample sample{&tensors[i], blocks[i].at(tensors[i], b), blocks[i].block};
+      if (!map_is_resident(sample.data, sample.bytes)) fresh.push_back(sample);
+      map_will_need(sample.data, sample.bytes);
+    }
+  }
+  return fresh;
+}
+
 }  // namespace
 
 WeightsHash hash_weights(const Checkpoint& checkpoint, int threads, const WeightsSample& sample) {
@@ -78,10 +98,7 @@ WeightsHash hash_weights(const Checkpoint& checkpoint, int threads, const Weight
   for (const Tensor& tensor : tensors)
     all.add(tensor.name + ' ' + std::string(dtype_name(tensor.dtype)) + ' ' + tensor.shape_text());
   const std::vector<Blocks> blocks = blocks_to_read(checkpoint, sample);
-  // Samples lie far apart: asked for all at once, a disk reads them side by side.
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    for (std::int64_t b = 0; blocks[i].count > 1 && b < blocks[i].count; ++b)
-      map_will_need(blocks[i].at(tensors[i], b), blocks[i].block);
+  const std::vector<Sample> fresh = fetch_samples(tensors, blocks);
   std::vector<Key> digests(tensors.size());
   std::atomic<std::size_t> next{0};
   ThreadPool pool(std::max(1, threads));
@@ -93,6 +110,7 @@ WeightsHash hash_weights(const Checkpoint& checkpoint, int threads, const Weight
       digests[i] = one.key();
     }
   });
+  for (const Sample& s : fresh) checkpoint.forget(*s.tensor, s.data, s.bytes);
   WeightsHash hash;
   for (const Key& digest : digests) all.add(digest.bytes.data(), digest.bytes.size());
   for (const Blocks& b : blocks) hash.bytes += b.bytes();

@@ -1,8 +1,11 @@
 #include "core/mapped_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -116,6 +119,23 @@ TEST_F(MappedFileTest, AdviceKeepsTheBytes) {
   EXPECT_EQ(peek(file, 0), 'z');
   EXPECT_EQ(peek(file, (5 << 20) - 1), 'z');
   EXPECT_EQ(peek(file, 50000), 'z');
+}
+
+TEST_F(MappedFileTest, ForgottenBytesAreReadFromTheFileAgain) {
+  const fs::path path = write("a", std::string(1 << 20, 'z'));
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  struct statfs system {};
+  ASSERT_EQ(::fstatfs(fd, &system), 0);
+  ASSERT_EQ(::fsync(fd), 0);  // the cache keeps what is not on the disk yet
+  ::close(fd);
+  const MappedFile file = MappedFile::open(path);
+  EXPECT_EQ(peek(file, 500'000), 'z');
+  EXPECT_TRUE(map_is_resident(file.data() + 500'000, 1));
+  file.forget(file.data(), file.bytes());
+  EXPECT_TRUE(system.f_type == TMPFS_MAGIC || !map_is_resident(file.data(), file.bytes()));
+  EXPECT_EQ(peek(file, 500'000), 'z');
+  EXPECT_TRUE(map_is_resident(file.data(), file.bytes())) << "one page of them is";
 }
 
 }  // namespace
