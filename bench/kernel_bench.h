@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
 
+#include "core/arena.h"
 #include "core/buffer.h"
 #include "core/thread_pool.h"
 #include "kernels/probe.h"
@@ -22,19 +24,21 @@ inline ThreadPool& pool() {
   return threads;
 }
 
-/// Bytes that are finite, normal values in every weight format.
+/// Bytes that are finite, normal values in every weight format, on huge pages as a model's weights.
 inline const std::uint8_t* weight_bytes() {
-  static const Buffer<std::uint8_t> bytes = [] {
-    Buffer<std::uint8_t> b(static_cast<std::size_t>(kPoolBytes) + 4096);
+  static Arena arena;
+  static const std::uint8_t* bytes = [] {
+    const std::span<std::uint8_t> b(arena.bytes(kPoolBytes + 4096),
+                                    static_cast<std::size_t>(kPoolBytes) + 4096);
     std::uint32_t state = 1;
     for (std::size_t i = 0; i < 65536; ++i) {
       state = state * 1664525u + 1013904223u;
       b[i] = static_cast<std::uint8_t>(((state >> 24) & 0xBF) | 0x20);
     }
     for (std::size_t i = 65536; i + 65536 <= b.size(); i += 65536) std::memcpy(&b[i], &b[0], 65536);
-    return b;
+    return b.data();
   }();
-  return bytes.data();
+  return bytes;
 }
 
 template <typename Work>

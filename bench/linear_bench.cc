@@ -31,26 +31,26 @@ class Layer {
     view_ = {family.kind,       family.scale_kind, rows, cols, nullptr, nullptr,
              family.block_rows, family.block_cols};
     matrices_ = std::max<std::int64_t>(1, most_bytes / view_.bytes());
-    scales_ = Buffer<std::uint8_t>(static_cast<std::size_t>(view_.scale_bytes()));
+    std::uint8_t* scales = arena_.bytes(view_.scale_bytes());
     const float scale = 0.125f;
-    for (std::size_t i = 0; i < scales_.size(); ++i)
-      scales_[i] =
+    for (std::int64_t i = 0; i < view_.scale_bytes(); ++i)
+      scales[i] =
           family.scale_kind == ScaleKind::kF32 ? reinterpret_cast<const std::uint8_t*>(&scale)[i % 4] : 124;
-    view_.scales = scales_.data();
+    view_.scales = scales;
     const Kernels& k = kernels();
     row_ = (k.prepared_bytes(view_.kind, Arithmetic::kFast, cols) + 63) / 64 * 64;
-    prepared_ = Buffer<std::uint8_t>(static_cast<std::size_t>(row_ * tokens));
+    std::uint8_t* prepared = arena_.bytes(row_ * tokens);
     scratch_bytes_ = (k.matmul_scratch_bytes(cols) + 63) / 64 * 64;
-    scratch_ = Buffer<std::uint8_t>(static_cast<std::size_t>(scratch_bytes_ * pool().size()));
-    out_ = Buffer<float>(static_cast<std::size_t>(rows * tokens));
+    scratch_ = arena_.bytes(scratch_bytes_ * pool().size());
+    float* out = arena_.array<float>(rows * tokens);
     std::vector<float> values(static_cast<std::size_t>(cols));
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(t)) % 13) - 6;
       k.prepare(view_.kind, Arithmetic::kFast, BlockQuantizer::kNone, values.data(), cols,
-                prepared_.data() + t * row_);
-      x_.push_back(prepared_.data() + t * row_);
-      y_.push_back(out_.data() + t * rows);
+                prepared + t * row_);
+      x_.push_back(prepared + t * row_);
+      y_.push_back(out + t * rows);
     }
   }
 
@@ -71,7 +71,7 @@ class Layer {
         m.x = x_.data();
         m.y = y_.data();
         m.tokens = tokens_;
-        m.scratch = scratch_.data() + worker * scratch_bytes_;
+        m.scratch = scratch_ + worker * scratch_bytes_;
         if (i + 1 < matrices_) {
           m.prefetch = m.w.data + (view_.rows + range.begin) * view_.row_bytes();
           m.prefetch_bytes = 65536;
@@ -84,8 +84,8 @@ class Layer {
  private:
   WeightView view_;
   std::int64_t tokens_, matrices_, row_, scratch_bytes_;
-  Buffer<std::uint8_t> scales_, prepared_, scratch_;
-  Buffer<float> out_;
+  Arena arena_;
+  std::uint8_t* scratch_ = nullptr;
   std::vector<const std::uint8_t*> x_;
   std::vector<float*> y_;
 };
@@ -117,7 +117,8 @@ BENCHMARK(few)
     ->ArgNames({"kind", "rows", "cols", "tokens"})
     ->ArgsProduct({{0, 1, 2, 3, 4}, {2048}, {5120}, {1}})
     ->ArgsProduct({{1, 3}, {2048}, {5120}, {2, 3, 4}})
-    ->Args({3, 5120, 1536, 1})
+    ->Args({3, 5120, 2304, 1})
+    ->Args({1, 32768, 1280, 1})
     ->UseManualTime()
     ->Iterations(5)
     ->Unit(benchmark::kMillisecond);

@@ -1,6 +1,7 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 #include "core/check.h"
@@ -8,20 +9,144 @@
 namespace seekline {
 namespace {
 
-// Output rows a worker takes at least; a multiple of every micro-kernel's row block.
-constexpr std::int64_t kRowGrain = 16;
-// The same for products of a few rows, such as those that mix streams: threads should get as many each.
-constexpr std::int64_t kFineGrain = 4, kFewRows = 64;
-// Of the next weights, fetched while the last rows of a product are multiplied.
+// Output rows that threads are given at least; multiples of every micro-kernel's row block, of large weights
+// also of a block of scales. Products of a few rows, such as those that mix streams, are cut finer.
+constexpr std::int64_t kRowGrain = 16, kBlockGrain = 32, kFineGrain = 4;
+constexpr std::int64_t kFewRows = 64, kManyRows = 1024;
+// Weights of one piece of a worker's rows: some microseconds of reading.
+constexpr std::int64_t kPieceBytes = 128 << 10;
+// Of the next weights, fetched while the last rows of a piece are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
 
-std::int64_t grain_of(const WeightView& w) { return w.rows <= kFewRows ? kFineGrain : kRowGrain; }
+std::int64_t grain_of(const WeightView& w) {
+  return w.rows <= kFewRows ? kFineGrain : w.rows < kManyRows ? kRowGrain : kBlockGrain;
+}
 
 // Products with few output rows and many tokens (routers, stream mixing) are cut by tokens instead. Never
 // those that accumulate: several of them may add to one row, and must do so on one worker.
 bool split_by_tokens(const Product& product, int workers) {
   return !product.accumulate && product.x.count >= 4 * workers && product.w.rows < 2 * kRowGrain * workers;
 }
+
+// A worker's share of a product, in pieces.
+struct Share {
+  WorkRange tokens, rows;
+  std::int64_t piece_rows = 1;
+
+  std::int64_t pieces() const { return tokens.size() <= 0 ? 0 : (rows.size() + piece_rows - 1) / piece_rows; }
+  WorkRange piece(std::int64_t i) const {
+    const std::int64_t begin = rows.begin + i * piece_rows;
+    return {begin, std::min(begin + piece_rows, rows.end)};
+  }
+};
+
+Share share_of(const Product& product, int worker, int workers, std::int64_t bytes_per_row) {
+  const WeightView& w = product.w;
+  const std::int64_t count = product.x.count;
+  if (split_by_tokens(product, workers))
+    return {static_split(count, 1, worker, workers), {0, w.rows}, std::max<std::int64_t>(1, w.rows)};
+  const std::int64_t grain = grain_of(w),
+                     grains = kPieceBytes / std::max<std::int64_t>(1, bytes_per_row) / grain;
+  return {
+      {0, count}, static_split(w.rows, grain, worker, workers), std::max<std::int64_t>(1, grains) * grain};
+}
+
+// How many pieces of one worker's share have been begun, by that worker or by others that had no more of
+// their own.
+struct alignas(64) Begun {
+  std::atomic<std::int64_t> pieces{0};
+  std::int64_t next() { return pieces.fetch_add(1, std::memory_order_relaxed); }
+};
+
+// The products of one stage. Each worker begins with its own share; one that has finished takes pieces of
+// the others', so that a processor that is slow or busy with something else does not hold up the stage.
+// Every output row is one worker's whatever piece it is in, so the sums do not depend on who computes them.
+class Stage {
+ public:
+  Stage(const Compute& compute, std::span<const Product> products, std::uint8_t* scratch,
+        std::int64_t scratch_bytes, Begun* begun)
+      : compute_(compute),
+        products_(products),
+        workers_(compute.pool.size()),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes),
+        begun_(begun) {
+    for (const Product& p : products) {
+      row_bytes_ += p.w.row_bytes();
+      accumulates_ = accumulates_ || p.accumulate;
+    }
+    for (const Product& p : products)
+      SEEKLINE_CHECK(!accumulates_ || p.w.rows == products.front().w.rows,
+                     "products that add to the same rows have as many");
+  }
+
+  void work(int worker) const {
+    for (int turn = 0; turn < workers_; ++turn) {
+      const int owner = (worker + turn) % workers_;
+      accumulates_ ? take_rows(owner, worker) : take_products(owner, worker);
+    }
+  }
+
+ private:
+  // A piece is some rows of all products, added in the order given.
+  void take_rows(int owner, int worker) const {
+    const Share share = share_of(products_.front(), owner, workers_, row_bytes_);
+    for (std::int64_t i = begun_[owner].next(); i < share.pieces(); i = begun_[owner].next()) {
+      const WorkRange rows = share.piece(i);
+      for (const Product& p : products_) {
+        const bool last = &p == &products_.back();
+        const Product& next = last ? products_.front() : *(&p + 1);
+        multiply(p, {0, p.x.count}, rows, next.w, last ? rows.end : rows.begin, worker);
+      }
+    }
+  }
+
+  // A piece is some rows of one product.
+  void take_products(int owner, int worker) const {
+    std::int64_t i = begun_[owner].next(), before = 0;
+    for (const Product& p : products_) {
+      const Share share = share_of(p, owner, workers_, p.w.row_bytes());
+      for (; i < before + share.pieces(); i = begun_[owner].next()) {
+        const WorkRange rows = share.piece(i - before);
+        const bool goes_on = rows.end < share.rows.end || &p == &products_.back();
+        const Product& next = goes_on ? p : *(&p + 1);
+        const std::int64_t row =
+            goes_on ? rows.end : share_of(next, owner, workers_, next.w.row_bytes()).rows.begin;
+        multiply(p, share.tokens, rows, next.w, row, worker);
+      }
+      before += share.pieces();
+    }
+  }
+
+  // The weights from row `next_row` of `next` on are on their way while the last of these are multiplied.
+  void multiply(const Product& p, WorkRange tokens, WorkRange rows, const WeightView& next,
+                std::int64_t next_row, int worker) const {
+    Matmul m;
+    m.w = p.w;
+    m.arithmetic = p.x.arithmetic;
+    m.accumulate = p.accumulate;
+    m.scratch = scratch_ + worker * scratch_bytes_;
+    m.row_begin = rows.begin;
+    m.row_end = rows.end;
+    m.x = p.x.rows + tokens.begin;
+    m.y = p.y + tokens.begin;
+    m.tokens = tokens.size();
+    if (next_row < next.rows) {
+      m.prefetch = next.row(next_row);
+      m.prefetch_bytes = std::min(kPrefetchBytes, (next.rows - next_row) * next.row_bytes());
+    }
+    compute_.kernels.matmul(m);
+  }
+
+  const Compute& compute_;
+  std::span<const Product> products_;
+  int workers_;
+  std::uint8_t* scratch_;
+  std::int64_t scratch_bytes_;
+  Begun* begun_;
+  std::int64_t row_bytes_ = 0;
+  bool accumulates_ = false;
+};
 
 }  // namespace
 
@@ -53,35 +178,10 @@ void run_products(Compute& compute, std::span<const Product> products) {
       compute.profile->count(p.w.bytes(),
                              2.0 * static_cast<double>(p.w.rows * p.w.cols) * static_cast<double>(p.x.count));
   }
-  compute.pool.run([&](int worker) {
-    for (const Product& p : products) {
-      Matmul m;
-      m.w = p.w;
-      m.arithmetic = p.x.arithmetic;
-      m.accumulate = p.accumulate;
-      m.scratch = scratch + worker * scratch_bytes;
-      WorkRange tokens{0, p.x.count}, rows{0, p.w.rows};
-      if (split_by_tokens(p, workers)) {
-        tokens = static_split(p.x.count, 1, worker, workers);
-      } else {
-        rows = static_split(p.w.rows, grain_of(p.w), worker, workers);
-      }
-      if (tokens.size() <= 0 || rows.size() <= 0) continue;
-      m.row_begin = rows.begin;
-      m.row_end = rows.end;
-      m.x = p.x.rows + tokens.begin;
-      m.y = p.y + tokens.begin;
-      m.tokens = tokens.size();
-      // The weights that this worker streams next are on their way while it finishes these.
-      if (&p != &products.back()) {
-        const WeightView& next = (&p + 1)->w;
-        m.prefetch =
-            next.data + static_split(next.rows, grain_of(next), worker, workers).begin * next.row_bytes();
-        m.prefetch_bytes = std::min(kPrefetchBytes, next.rows * next.row_bytes() / workers);
-      }
-      compute.kernels.matmul(m);
-    }
-  });
+  Begun* begun = compute.arena.array<Begun>(workers);
+  for (int worker = 0; worker < workers; ++worker) new (begun + worker) Begun;
+  const Stage stage(compute, products, scratch, scratch_bytes, begun);
+  compute.pool.run([&](int worker) { stage.work(worker); });
 }
 
 float* const* row_pointers(Compute& compute, MatrixView<float> y) {

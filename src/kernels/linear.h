@@ -33,8 +33,9 @@ struct Product {
   bool accumulate = false;
 };
 
-/// Runs all products in one fork-join stage; each worker takes its share of every product, in the order
-/// given, so that products that accumulate into the same rows add in that order.
+/// Runs all products in one fork-join stage. Each worker takes its share of every product's rows in pieces,
+/// then pieces that others have not begun. Products that accumulate have the same number of rows, and add to
+/// a row in the order given.
 void run_products(Compute& compute, std::span<const Product> products);
 
 /// Pointers to the rows of a matrix, in the arena.
