@@ -54,6 +54,13 @@ constexpr E2M1Words e2m1_words() {
 
 alignas(64) static constexpr E2M1Words kE2M1Words = e2m1_words();
 
+struct E2M1Values {
+  float f32[16];
+};
+
+alignas(64) static constexpr E2M1Values kE2M1Values = {
+    {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f}};
+
 struct BF16Step {
   static constexpr int kBytes = 64, kVectors = 1;
 

@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "kernels/avx512bf16.h"
 #include "kernels/decode_avx512bf16.h"
+#include "kernels/dots_avx512bf16.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -66,11 +67,42 @@ SEEKLINE_SIMD void finish(const Matmul& m, const Group<kRows>& g, __m512 (&sum)[
   }
 }
 
+/// Each step is a sum of its own, times its scales, added to the row's. `step(r, at, left, part)` adds the
+/// products of the bytes from `at` on to part[T] and gives the lanes' scales.
+template <std::int64_t kBytes, int T, typename AddStep>
+SEEKLINE_SIMD void chained_group(const Matmul& m, const Group<rows_for(T)>& g, AddStep step) {
+  constexpr int kRows = rows_for(T);
+  __m512 sum[kRows][T];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) sum[r][t] = _mm512_setzero_ps();
+  for_steps<kBytes, kWholeRow, kRows>(
+      g, weight_row_bytes(m.w),
+      [&](std::int64_t at, std::int64_t left, const std::uint8_t* const* ahead)
+          __attribute__((always_inline)) {
+#pragma GCC unroll 8
+            for (int r = 0; r < kRows; ++r) {
+              __m512 part[T];
+#pragma GCC unroll 8
+              for (int t = 0; t < T; ++t) part[t] = _mm512_setzero_ps();
+#pragma GCC unroll 2
+              for (std::int64_t line = 0; line < kBytes; line += 64)
+                _mm_prefetch(ahead[r] + at + line, _MM_HINT_T1);
+              const __m512 s = step(r, at, left, part);
+#pragma GCC unroll 8
+              for (int t = 0; t < T; ++t) sum[r][t] = _mm512_fmadd_ps(part[t], s, sum[r][t]);
+            }
+          });
+  finish<T, kRows>(m, g, sum);
+}
+
 /// One sum per row and token over all steps: bf16, and e4m3 with x scaled already.
-template <class Step, int T>
+template <class Step, Dots kForm, int T>
 SEEKLINE_SIMD void running_group(const Matmul& m, const Step& step, const Group<rows_for(T)>& g,
-                                 const __m512i* const* x) {
+                                 const std::uint8_t* const* x) {
   constexpr int kV = Step::kVectors, kRows = rows_for(T);
+  constexpr std::int64_t kX = x_vector_bytes(kForm);
   __m512 sum[kRows][T];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
@@ -90,33 +122,43 @@ SEEKLINE_SIMD void running_group(const Matmul& m, const Step& step, const Group<
               for (int i = 0; i < kV; ++i)
 #pragma GCC unroll 8
                 for (int t = 0; t < T; ++t)
-                  sum[r][t] = _mm512_dpbf16_ps(
-                      sum[r][t], reinterpret_cast<__m512bh>(v[i]),
-                      reinterpret_cast<__m512bh>(_mm512_loadu_si512(x[t] + at / 64 * kV + i)));
+                  sum[r][t] = add_dot<kForm>(sum[r][t], v[i], x[t] + (at / 64 * kV + i) * kX);
               _mm_prefetch(ahead[r] + at, _MM_HINT_T0);
             }
           });
   finish<T, kRows>(m, g, sum);
 }
 
-template <int T>
+template <Dots kForm, int T>
 void few_bf16(const Matmul& m) {
   constexpr int kRows = rows_for(T);
-  const __m512i* x[T];
-  for (int t = 0; t < T; ++t) x[t] = reinterpret_cast<const __m512i*>(m.x[t]);
   const BF16Step step;
   for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows)
-    running_group<BF16Step, T>(m, step, group_at<kRows>(m, o), x);
+    running_group<BF16Step, kForm, T>(m, step, group_at<kRows>(m, o), m.x);
+}
+
+/// A prepared vector of x times the scales of the words' blocks, exactly.
+template <Dots kForm>
+SEEKLINE_SIMD void scale_x(const std::uint8_t* x, __m512i shift, std::uint8_t* out) {
+  if constexpr (kForm == Dots::kInstruction) {
+    _mm512_storeu_si512(out, scale_words(_mm512_loadu_si512(x), shift));
+  } else {
+    // The even word of a lane tells its power of two; 2^p as an f32.
+    const __m512 scale =
+        _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(shift, 16), _mm512_set1_epi32(0x3F800000)));
+    _mm512_storeu_ps(out, _mm512_mul_ps(_mm512_loadu_ps(x), scale));
+    _mm512_storeu_ps(out + 64, _mm512_mul_ps(_mm512_loadu_ps(x + 64), scale));
+  }
 }
 
 /// Rows of a block share their scales: x takes them once for all of those rows, exactly.
-template <int T>
+template <Dots kForm, int T>
 void few_e4m3(const Matmul& m) {
   constexpr int kRows = rows_for(T);
+  constexpr std::int64_t kX = x_vector_bytes(kForm);
   const std::int64_t steps = (m.w.cols + 63) / 64;
-  auto* scaled = reinterpret_cast<__m512i*>(m.scratch);
-  const __m512i* x[T];
-  for (int t = 0; t < T; ++t) x[t] = scaled + t * steps * 2;
+  const std::uint8_t* x[T];
+  for (int t = 0; t < T; ++t) x[t] = m.scratch + t * steps * 2 * kX;
   const std::int64_t scale_cols = (m.w.cols + m.w.block_cols - 1) / m.w.block_cols;
   const E4M3Step step;
   Matmul part = m;
@@ -131,63 +173,80 @@ void few_e4m3(const Matmul& m) {
     part.prefetch = after;
     for (std::int64_t s = 0; s < steps; ++s) {
       const __m512i shift = e4m3_shift(m.w, m.w.scales + block * scale_cols, s * 64);
-      for (int t = 0; t < T; ++t) {
-        const auto* from = reinterpret_cast<const __m512i*>(m.x[t]) + 2 * s;
-        for (int v = 0; v < 2; ++v)
-          _mm512_storeu_si512(scaled + (t * steps + s) * 2 + v,
-                              scale_words(_mm512_loadu_si512(from + v), shift));
-      }
+      for (int t = 0; t < T; ++t)
+        for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)
+          scale_x<kForm>(m.x[t] + v * kX, shift, m.scratch + (t * steps * 2 + v) * kX);
     }
     for (std::int64_t r = o; r < part.row_end; r += kRows)
-      running_group<E4M3Step, T>(part, step, group_at<kRows>(part, r), x);
+      running_group<E4M3Step, kForm, T>(part, step, group_at<kRows>(part, r), x);
   }
 }
 
-/// Each step is a sum of its own, times its scales, added to the row's: `scale(r, i)` gives the lanes'
-/// scales.
-template <class Step, int Halves, int T, typename Scale>
-SEEKLINE_SIMD void chained_group(const Matmul& m, const Step& step, const Group<rows_for(T)>& g,
-                                 Scale scale) {
-  constexpr int kV = Step::kVectors, kRows = rows_for(T);
-  __m512 sum[kRows][T];
+/// f32 scales are no powers of two: 128 columns are one sum, then times the scale.
+template <Dots kForm, int T>
+void few_e4m3_f32(const Matmul& m) {
+  constexpr int kRows = rows_for(T);
+  constexpr std::int64_t kX = x_vector_bytes(kForm);
+  const std::int64_t scale_cols = (m.w.cols + 127) / 128;
+  const auto* scales = reinterpret_cast<const float*>(m.w.scales);
+  const E4M3Step step;
+  for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
+    const Group<kRows> g = group_at<kRows>(m, o);
+    const float* row_scales[kRows];
+    for (int r = 0; r < kRows; ++r)
+      row_scales[r] = scales + (o + (r < g.rows ? r : g.rows - 1)) / m.w.block_rows * scale_cols;
+    chained_group<128, T>(
+        m,
+        g, [&](int r, std::int64_t at, std::int64_t left, __m512(&part)[T]) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+          for (int h = 0; h < 2; ++h) {
+            __m512i v[2];
+            const std::uint8_t* p = g.row[r] + at + h * 64;
+            step.expand(left == 128 ? _mm512_loadu_si512(p)
+                                    : _mm512_maskz_loadu_epi8(simd::first64(left - h * 64), p),
+                        v);
+#pragma GCC unroll 2
+            for (int i = 0; i < 2; ++i)
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) sum[r][t] = _mm512_setzero_ps();
-  constexpr std::int64_t kBytes = 64 * Halves;
-  for_steps<kBytes, kWholeRow, kRows>(
-      g, weight_row_bytes(m.w),
-      [&](std::int64_t at, std::int64_t left, const std::uint8_t* const* ahead)
-          __attribute__((always_inline)) {
-            const std::int64_t i = at / kBytes;
-#pragma GCC unroll 8
-            for (int r = 0; r < kRows; ++r) {
-              __m512i v[kV * Halves];
-#pragma GCC unroll 8
-              for (int h = 0; h < Halves; ++h) {
-                const std::uint8_t* p = g.row[r] + at + h * 64;
-                step.expand(left == kBytes ? _mm512_loadu_si512(p)
-                                           : _mm512_maskz_loadu_epi8(simd::first64(left - h * 64), p),
-                            v + h * kV);
-                _mm_prefetch(ahead[r] + at + h * 64, _MM_HINT_T1);
-              }
-              const __m512 s = scale(r, i);
-#pragma GCC unroll 8
-              for (int t = 0; t < T; ++t) {
-                const auto* x = reinterpret_cast<const __m512i*>(m.x[t]) + i * kV * Halves;
-                __m512 part = _mm512_setzero_ps();
-#pragma GCC unroll 8
-                for (int j = 0; j < kV * Halves; ++j)
-                  part = _mm512_dpbf16_ps(part, reinterpret_cast<__m512bh>(v[j]),
-                                          reinterpret_cast<__m512bh>(_mm512_loadu_si512(x + j)));
-                sum[r][t] = _mm512_fmadd_ps(part, s, sum[r][t]);
-              }
-            }
-          });
-  finish<T, kRows>(m, g, sum);
+              for (int t = 0; t < T; ++t)
+                part[t] = add_dot<kForm>(part[t], v[i], m.x[t] + (at / 32 + 2 * h + i) * kX);
+          }
+          return _mm512_set1_ps(row_scales[r][at / 128]);
+        });
+  }
 }
 
-template <int T>
+/// Adds the products of the 128 weights of a line of e2m1. Fused pairs take each weight from the table as an
+/// f32: the odd words of vector j are nibbles 4 + j of the 32-bit lanes, the even ones nibbles j.
+template <Dots kForm, int T>
+SEEKLINE_SIMD void add_e2m1(__m512i bytes, std::int64_t vector, const std::uint8_t* const* x,
+                            __m512 (&part)[T]) {
+  constexpr std::int64_t kX = x_vector_bytes(kForm);
+  if constexpr (kForm == Dots::kInstruction) {
+    const E2M1Step step;
+    __m512i v[4];
+    step.expand(bytes, v);
+#pragma GCC unroll 8
+    for (int j = 0; j < 4; ++j)
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) part[t] = add_dot<kForm>(part[t], v[j], x[t] + (vector + j) * kX);
+  } else {
+    const __m512 table = _mm512_load_ps(kE2M1Values.f32);
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < 4; ++j) {
+      const __m512 odd = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 16 + 4 * j), table);
+      const __m512 even = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4 * j), table);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        const std::uint8_t* at = x[t] + (vector + j) * kX;
+        part[t] = _mm512_fmadd_ps(odd, _mm512_loadu_ps(at), part[t]);
+        part[t] = _mm512_fmadd_ps(even, _mm512_loadu_ps(at + 64), part[t]);
+      }
+    }
+  }
+}
+
+template <Dots kForm, int T>
 void few_e2m1(const Matmul& m) {
   constexpr int kRows = rows_for(T);
   // Scale byte b of the four to byte 2 of the lanes 4b .. 4b + 3; 7 places further it is an f32 exponent.
@@ -199,44 +258,38 @@ void few_e2m1(const Matmul& m) {
       static_cast<int>(0x80008080), static_cast<int>(0x80008080), static_cast<int>(0x80008080),
       static_cast<int>(0x80008080));
   const std::int64_t blocks = m.w.cols / 32 + (m.w.cols % 32 != 0);
-  const E2M1Step step;
   for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
     const Group<kRows> g = group_at<kRows>(m, o);
     const std::uint8_t* scales[kRows];
     for (int r = 0; r < kRows; ++r) scales[r] = m.w.scales + (o + (r < g.rows ? r : g.rows - 1)) * blocks;
-    chained_group<E2M1Step, 1, T>(
-        m, step, g, [&](int r, std::int64_t i) __attribute__((always_inline)) {
-          const auto bytes = static_cast<int>(e2m1_scale_bytes(scales[r], 4 * i, blocks));
+    chained_group<64, T>(
+        m,
+        g, [&](int r, std::int64_t at, std::int64_t left, __m512(&part)[T]) __attribute__((always_inline)) {
+          const std::uint8_t* p = g.row[r] + at;
+          add_e2m1<kForm>(
+              left == 64 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(simd::first64(left), p), at / 16,
+              m.x, part);
+          const auto bytes = static_cast<int>(e2m1_scale_bytes(scales[r], at / 16, blocks));
           return _mm512_castsi512_ps(
               _mm512_slli_epi32(_mm512_shuffle_epi8(_mm512_set1_epi32(bytes), spread), 7));
         });
   }
 }
 
-/// f32 scales are no powers of two: 128 columns are one sum, then times the scale.
-template <int T>
-void few_e4m3_f32(const Matmul& m) {
-  constexpr int kRows = rows_for(T);
-  const std::int64_t scale_cols = (m.w.cols + 127) / 128;
-  const auto* scales = reinterpret_cast<const float*>(m.w.scales);
-  const E4M3Step step;
-  for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
-    const Group<kRows> g = group_at<kRows>(m, o);
-    const float* row_scales[kRows];
-    for (int r = 0; r < kRows; ++r)
-      row_scales[r] = scales + (o + (r < g.rows ? r : g.rows - 1)) / m.w.block_rows * scale_cols;
-    chained_group<E4M3Step, 2, T>(
-        m, step, g, [&](int r, std::int64_t i) __attribute__((always_inline)) {
-          return _mm512_set1_ps(row_scales[r][i]);
-        });
-  }
+template <Dots kForm, int T>
+void few(const Matmul& m) {
+  if (m.w.kind == WeightKind::kBF16) return few_bf16<kForm, T>(m);
+  if (m.w.kind == WeightKind::kE2M1) return few_e2m1<kForm, T>(m);
+  m.w.scale_kind == ScaleKind::kF32 ? few_e4m3_f32<kForm, T>(m) : few_e4m3<kForm, T>(m);
 }
 
-template <int T>
-void few(const Matmul& m) {
-  if (m.w.kind == WeightKind::kBF16) return few_bf16<T>(m);
-  if (m.w.kind == WeightKind::kE2M1) return few_e2m1<T>(m);
-  m.w.scale_kind == ScaleKind::kF32 ? few_e4m3_f32<T>(m) : few_e4m3<T>(m);
+template <Dots kForm>
+void by_tokens(const Matmul& m) {
+  static_assert(kFewTokens == 8);
+  static constexpr void (*kByTokens[])(const Matmul&) = {few<kForm, 1>, few<kForm, 2>, few<kForm, 3>,
+                                                         few<kForm, 4>, few<kForm, 5>, few<kForm, 6>,
+                                                         few<kForm, 7>, few<kForm, 8>};
+  if (m.tokens > 0) kByTokens[m.tokens - 1](m);
 }
 
 }  // namespace
@@ -244,10 +297,7 @@ void few(const Matmul& m) {
 void matmul_few(const Matmul& m) {
   SEEKLINE_CHECK(m.w.scale_kind != ScaleKind::kF32 || m.w.block_cols == 128, "f32 scales lie on 128 columns");
   SEEKLINE_CHECK(m.w.kind != WeightKind::kE2M1 || m.w.block_cols == 32, "e2m1 scales lie on 32 columns");
-  static_assert(kFewTokens == 8);
-  static constexpr void (*kByTokens[])(const Matmul&) = {few<1>, few<2>, few<3>, few<4>,
-                                                         few<5>, few<6>, few<7>, few<8>};
-  if (m.tokens > 0) kByTokens[m.tokens - 1](m);
+  dots() == Dots::kInstruction ? by_tokens<Dots::kInstruction>(m) : by_tokens<Dots::kFusedPairs>(m);
 }
 
 }  // namespace seekline::avx512bf16

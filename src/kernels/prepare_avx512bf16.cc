@@ -1,6 +1,7 @@
 #include "kernels/avx512.h"
 #include "kernels/avx512bf16.h"
 #include "kernels/decode_avx512bf16.h"
+#include "kernels/dots_avx512bf16.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -45,7 +46,7 @@ SEEKLINE_SIMD void permute_e2m1(const __m512i* n, __m512i* out) {
 
 void prepare_bf16(WeightKind kind, BlockQuantizer quantizer, const float* x, std::int64_t k,
                   std::uint8_t* out) {
-  auto* vectors = reinterpret_cast<__m512i*>(out);
+  const Dots form = dots();
   const std::int64_t last = row_vectors(kind, k);
   for (std::int64_t i = 0; i < last * 32; i += 128) {
     // 128 is a whole number of blocks of every quantizer.
@@ -66,7 +67,8 @@ void prepare_bf16(WeightKind kind, BlockQuantizer quantizer, const float* x, std
     } else {
       for (int j = 0; j < 4; ++j) v[j] = n[j];
     }
-    for (std::int64_t j = 0; j < 4 && i / 32 + j < last; ++j) _mm512_storeu_si512(vectors + i / 32 + j, v[j]);
+    for (std::int64_t j = 0; j < 4 && i / 32 + j < last; ++j)
+      store_x(form, v[j], out + (i / 32 + j) * x_vector_bytes(form));
   }
 }
 
@@ -77,7 +79,8 @@ bool in_bf16(WeightKind kind, Arithmetic arithmetic) {
 }  // namespace
 
 std::int64_t prepared_bytes(WeightKind kind, Arithmetic arithmetic, std::int64_t k) {
-  return in_bf16(kind, arithmetic) ? row_vectors(kind, k) * 64 : avx512::prepared_bytes(kind, arithmetic, k);
+  return in_bf16(kind, arithmetic) ? row_vectors(kind, k) * x_vector_bytes(dots())
+                                   : avx512::prepared_bytes(kind, arithmetic, k);
 }
 
 void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, const float* x, std::int64_t k,
@@ -114,6 +117,7 @@ void matmul_halves(const Matmul& m) {
 
 void matmul(const Matmul& m) {
   if (!in_bf16(m.w.kind, m.arithmetic)) return avx512::matmul(m);
+  const NoSubnormals flushing;
   if (m.tokens <= kFewTokens) return matmul_few(m);
   m.tokens <= 2 * kFewTokens ? matmul_halves(m) : matmul_many(m);
 }

@@ -3,6 +3,7 @@
 
 #include "formats/elements.h"
 #include "kernel_cases.h"
+#include "kernels/dots.h"
 
 namespace seekline {
 namespace {
@@ -98,6 +99,28 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfTokens) {
       }
     }
   }
+}
+
+// On CPUs where the two round alike, which is where both may be in force.
+TEST(Matmul, BothFormsOfDotsGiveTheSameBits) {
+  if (!isa_supported(Isa::kAvx512Bf16)) GTEST_SKIP() << "this CPU has no AVX512-BF16";
+  const Kernels& level = kernels_at(Isa::kAvx512Bf16);
+  const Dots before = dots();
+  for (const Case& c : kCases) {
+    for (const Shape& shape : {Shape{37, 224}, Shape{20, 1120}, Shape{70, 5120}}) {
+      const Weights w(c.kind, c.scale_kind, shape.rows, shape.cols, c.block_rows, c.block_cols, 3);
+      for (std::int64_t tokens : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 23, 100}) {
+        SCOPED_TRACE(std::string(c.name) + ", " + std::to_string(tokens) + " tokens");
+        const auto x = normal_values(tokens * shape.cols, 4);
+        const auto with = [&](Dots form) {
+          use_dots(form);
+          return Products(level, w.view, Arithmetic::kFast, c.quantizer, x, tokens).all();
+        };
+        ASSERT_EQ(with(Dots::kFusedPairs), with(Dots::kInstruction));
+      }
+    }
+  }
+  use_dots(before);
 }
 
 TEST(Matmul, BitsDoNotDependOnHowRowsAreSplit) {
