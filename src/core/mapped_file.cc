@@ -211,7 +211,11 @@ void map_huge_pages(const std::uint8_t* data, std::int64_t bytes) {
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t begin = (at + kHuge - 1) / kHuge * kHuge;
   const std::uintptr_t end = (at + static_cast<std::uintptr_t>(bytes)) / kHuge * kHuge;
-  if (begin < end) advise(data + (begin - at), static_cast<std::int64_t>(end - begin), MADV_HUGEPAGE);
+  if (begin >= end) return;
+  advise(data + (begin - at), static_cast<std::int64_t>(end - begin), MADV_HUGEPAGE);
+  // A fault reads its own huge page and no more. Where several threads read one file, the kernel's reading
+  // ahead takes them for one that jumps, and fills the beginning of many a huge page with small ones.
+  advise(data + (begin - at), static_cast<std::int64_t>(end - begin), MADV_RANDOM);
 }
 void map_random_access(const std::uint8_t* data, std::int64_t bytes) {
   advise(data, bytes, MADV_NOHUGEPAGE);
