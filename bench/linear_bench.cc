@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernel_bench.h"
+#include "kernels/row_pitch.h"
 
 namespace seekline {
 namespace {
@@ -38,7 +39,7 @@ class Layer {
           family.scale_kind == ScaleKind::kF32 ? reinterpret_cast<const std::uint8_t*>(&scale)[i % 4] : 124;
     view_.scales = scales;
     const Kernels& k = kernels();
-    row_ = (k.prepared_bytes(view_.kind, Arithmetic::kFast, cols) + 63) / 64 * 64;
+    row_ = row_pitch(k.prepared_bytes(view_.kind, Arithmetic::kFast, cols));
     std::uint8_t* prepared = arena_.bytes(row_ * tokens);
     scratch_bytes_ = (k.matmul_scratch_bytes(cols) + 63) / 64 * 64;
     scratch_ = arena_.bytes(scratch_bytes_ * pool().size());
@@ -117,6 +118,7 @@ BENCHMARK(few)
     ->ArgNames({"kind", "rows", "cols", "tokens"})
     ->ArgsProduct({{0, 1, 2, 3, 4}, {2048}, {5120}, {1}})
     ->ArgsProduct({{1, 3}, {2048}, {5120}, {2, 3, 4}})
+    ->ArgsProduct({{0, 1, 3, 4}, {2048}, {5120}, {5, 8, 16}})
     ->Args({3, 5120, 2304, 1})
     ->Args({1, 32768, 1280, 1})
     ->UseManualTime()

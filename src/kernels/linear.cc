@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/check.h"
+#include "kernels/row_pitch.h"
 
 namespace seekline {
 namespace {
@@ -153,9 +154,7 @@ class Stage {
 PreparedRows prepare_rows(Compute& compute, WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer,
                           MatrixView<const float> x) {
   const PartScope part(compute.profile, StepPart::kElementwise);
-  std::int64_t bytes = (compute.kernels.prepared_bytes(kind, arithmetic, x.cols) + 63) / 64 * 64;
-  // Rows that all start at one place of their pages would push each other out of the first cache.
-  if (bytes % 4096 == 0) bytes += 64;
+  const std::int64_t bytes = row_pitch(compute.kernels.prepared_bytes(kind, arithmetic, x.cols));
   std::uint8_t* memory = compute.arena.bytes(bytes * x.rows);
   const std::uint8_t** rows = compute.arena.array<const std::uint8_t*>(x.rows);
   for (std::int64_t r = 0; r < x.rows; ++r) rows[r] = memory + r * bytes;

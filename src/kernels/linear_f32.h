@@ -234,34 +234,85 @@ SEEKLINE_SIMD void multiply_rows(const Matmul& m, std::int64_t t, std::int64_t r
   for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
+/// The next weights of memory, fetched a few lines at a time while others are multiplied.
+struct Ahead {
+  const std::uint8_t* at;
+  std::int64_t lines, per_call;
+  SEEKLINE_MEMBER void fetch() {
+    for (std::int64_t i = 0; i < per_call && lines > 0; ++i, --lines, at += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+  }
+};
+
 template <class V, class D>
 void many(const Matmul& m) {
   const std::int64_t count = steps(m.w.cols, D::kWeights), stride = count * step_floats<V, D>();
+  const std::int64_t bytes = row_bytes(m.w);
   float* tile = reinterpret_cast<float*>(m.scratch);
   for (std::int64_t first = m.row_begin; first < m.row_end; first += kTileRows) {
     const std::int64_t tile_rows = m.row_end - first < kTileRows ? m.row_end - first : kTileRows;
     for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, tile + r * stride);
+    const std::int64_t after = first + tile_rows, left = m.row_end - after;
+    Ahead ahead{m.w.data + after * bytes, (left < kTileRows ? left : kTileRows) * bytes / 64, 0};
+    if (left == 0 && m.prefetch) ahead = {m.prefetch, m.prefetch_bytes / 64, 0};
+    ahead.per_call = ahead.lines * kRows * V::kTokens / (tile_rows * m.tokens) + 1;
     for (std::int64_t r = 0; r < tile_rows; r += kRows) {
       const std::int64_t rows = tile_rows - r < kRows ? tile_rows - r : kRows;
       const float* w[kRows];
       for (std::int64_t i = 0; i < kRows; ++i) w[i] = tile + (r + (i < rows ? i : rows - 1)) * stride;
       std::int64_t t = 0;
-      for (; t + V::kTokens <= m.tokens; t += V::kTokens)
+      for (; t + V::kTokens <= m.tokens; t += V::kTokens) {
+        ahead.fetch();
         multiply_rows<V, D, V::kTokens>(m, t, first + r, rows, w, count);
+      }
       for (; t < m.tokens; ++t) multiply_rows<V, D, 1>(m, t, first + r, rows, w, count);
+    }
+  }
+}
+
+/// Tokens that stream weights at once: as many sums as there are registers for.
+template <class V>
+constexpr int few_tokens() {
+  return V::kFewRegisters ? 2 : 4;
+}
+
+template <class V, class D>
+SEEKLINE_SIMD void few_of(const Matmul& m) {
+  if (m.tokens == 1) return few<V, D, 1>(m);
+  if (m.tokens == 2) return few<V, D, 2>(m);
+  if constexpr (few_tokens<V>() == 4) {
+    if (m.tokens == 3) return few<V, D, 3>(m);
+    if (m.tokens == 4) return few<V, D, 4>(m);
+  }
+}
+
+/// Some more tokens than that: some rows at a time, so that all groups of tokens but the first find their
+/// weights in the second cache.
+template <class V, class D>
+void some(const Matmul& m) {
+  constexpr std::int64_t kBlock = 16;
+  Matmul part = m;
+  for (std::int64_t row = m.row_begin; row < m.row_end; row = part.row_end) {
+    part.row_begin = row;
+    part.row_end = m.row_end - row < kBlock ? m.row_end : row + kBlock;
+    for (std::int64_t t = 0; t < m.tokens; t += few_tokens<V>()) {
+      const std::int64_t left = m.tokens - t;
+      part.x = m.x + t;
+      part.y = m.y + t;
+      part.tokens = left < few_tokens<V>() ? left : few_tokens<V>();
+      const bool last = left <= few_tokens<V>();
+      part.prefetch = !last                      ? nullptr
+                      : part.row_end < m.row_end ? m.w.data + part.row_end * row_bytes(m.w)
+                                                 : m.prefetch;
+      few_of<V, D>(part);
     }
   }
 }
 
 template <class V, class D>
 void run(const Matmul& m) {
-  if (m.tokens == 1) return few<V, D, 1>(m);
-  if (m.tokens == 2) return few<V, D, 2>(m);
-  if constexpr (!V::kFewRegisters) {
-    if (m.tokens == 3) return few<V, D, 3>(m);
-    if (m.tokens == 4) return few<V, D, 4>(m);
-  }
-  many<V, D>(m);
+  if (m.tokens <= few_tokens<V>()) return few_of<V, D>(m);
+  m.tokens <= 4 * few_tokens<V>() ? some<V, D>(m) : many<V, D>(m);
 }
 
 /// The longest step of any kind, in weights: prepared rows and tiles are padded to it.

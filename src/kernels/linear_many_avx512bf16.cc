@@ -8,6 +8,7 @@
 #include "kernels/avx512bf16.h"
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
+#include "kernels/row_pitch.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -24,10 +25,9 @@ constexpr std::int64_t depth(Dots form) { return 2048 / x_vector_bytes(form); }
 
 enum class Mode { kRunning, kChained, kChainedScaled };
 
-/// Bytes from one row of a tile to the next: rows that start at one place of their pages would push each
-/// other out of the first cache.
+/// Bytes from one row of a tile to the next.
 SEEKLINE_SIMD std::int64_t tile_pitch(Dots form, std::int64_t vectors) {
-  return vectors * x_vector_bytes(form) + 64;
+  return row_pitch(vectors * x_vector_bytes(form));
 }
 
 /// Rows of one tile, a multiple of kRows.
@@ -204,7 +204,9 @@ SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tok
 template <Dots kForm, Mode mode>
 void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
                    std::int64_t vectors, float* sums, Ahead ahead) {
-  constexpr std::int64_t kT = most_tokens<kForm, mode>(), kDepth = depth(kForm), kSums = kT * kRows * 16;
+  constexpr std::int64_t kMost = most_tokens<kForm, mode>(), kDepth = depth(kForm),
+                         kSums = kMost * kRows * 16;
+  const std::int64_t passes = (m.tokens + kMost - 1) / kMost, kT = (m.tokens + passes - 1) / passes;
   const std::int64_t groups = (rows + kRows - 1) / kRows;
   const std::int64_t calls = groups * ((m.tokens + kT - 1) / kT) * ((vectors + kDepth - 1) / kDepth);
   ahead.per_call = ahead.lines / calls + 1;
