@@ -5,7 +5,7 @@ set logscale xy
 set xlabel "operations per byte of weights and rows"
 set ylabel "Gop/s"
 set key right bottom
-set xrange [0.6:3000]
+set xrange [0.6:10000]
 set yrange [5:600]
 set grid
 stats "docs/performance/machine.dat" using 1:2 nooutput
@@ -13,6 +13,6 @@ read = STATS_max_x
 dots = STATS_max_y
 plot (x * read < dots ? x * read : dots) with lines lw 2 lc rgb "#444444" title sprintf("machine: %.0f GB/s, %.0f GFLOP/s bf16", read, dots), \
   "< grep decode docs/performance/roofline.dat" using 3:4 with points pt 7 ps 1.2 lc rgb "#1f77b4" title "decode, 1 sequence, 4K", \
-  "< grep decode docs/performance/roofline.dat" using 3:4:2 with labels offset 0,0.9 font ",10" notitle, \
+  "< grep decode docs/performance/roofline.dat" using 3:4:2 with labels left offset 1,-0.4 font ",10" notitle, \
   "< grep prefill docs/performance/roofline.dat" using 3:4 with points pt 5 ps 1.2 lc rgb "#d62728" title "prefill, 512 tokens", \
-  "< grep prefill docs/performance/roofline.dat" using 3:4:2 with labels left rotate by -35 offset 0.6,-0.3 font ",10" notitle
+  "< grep prefill docs/performance/roofline.dat" using 3:4:2 with labels left rotate by 30 offset 0.5,0.5 font ",10" notitle
