@@ -43,6 +43,6 @@ double probe_int8_dots(std::int64_t rounds);
 void matmul_few(const Matmul& m);   ///< weights streamed and decoded in registers, 1 to kFewTokens tokens
 void matmul_many(const Matmul& m);  ///< a tile of weight rows decoded once for all tokens
 
-inline constexpr std::int64_t kFewTokens = 8;
+inline constexpr std::int64_t kFewTokens = 4;
 
 }  // namespace seekline::avx512bf16

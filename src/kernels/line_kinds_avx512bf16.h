@@ -25,7 +25,7 @@ struct RowStep {
 template <int T, int kRows>
 SEEKLINE_SIMD void add_fused(const __m512 (&w)[kRows], const std::uint8_t* const* x, std::int64_t at,
                              __m512 (&acc)[kRows][T]) {
-#pragma GCC unroll 8
+#pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     const __m512 xv = _mm512_loadu_ps(x[t] + at);
 #pragma GCC unroll 4
@@ -39,7 +39,7 @@ SEEKLINE_SIMD void add_vector(const RowStep<kVectors> (&rows)[kRows], int i, std
                               const std::uint8_t* const* x, __m512 (&acc)[kRows][T]) {
   const std::int64_t at = vector * x_vector_bytes(kForm);
   if constexpr (kForm == Dots::kInstruction) {
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
       const auto xv = reinterpret_cast<__m512bh>(_mm512_loadu_si512(x[t] + at));
 #pragma GCC unroll 4

@@ -11,15 +11,14 @@
 namespace seekline::avx512bf16 {
 namespace {
 
-/// Rows at a time: no more sums than registers.
-constexpr int rows_for(int tokens) { return tokens <= 4 ? 4 : 2; }
+/// Rows at a time: no more sums than registers, with kFewTokens tokens.
+constexpr int kRows = 4;
 /// Rows whose sums wait in the first cache, beside this much of the tokens' x.
 constexpr std::int64_t kBlockRows = 16, kBlockX = 16 << 10;
 /// Bytes between a line that is read and the line of its row that is fetched with it.
 constexpr std::int64_t kAhead = 1024;
 
 /// Up to kRows neighbouring rows; missing ones repeat the last.
-template <int kRows>
 struct Group {
   const std::uint8_t* row[kRows];
   const std::uint8_t* scales[kRows];
@@ -27,10 +26,10 @@ struct Group {
   int rows;
 };
 
-template <int kRows, class Lines>
-SEEKLINE_SIMD Group<kRows> group_at(const Matmul& m, const Lines& lines, std::int64_t first) {
+template <class Lines>
+SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, std::int64_t first) {
   const std::int64_t bytes = weight_row_bytes(m.w);
-  Group<kRows> g;
+  Group g;
   g.first = first;
   g.rows = m.row_end - first < kRows ? static_cast<int>(m.row_end - first) : kRows;
   for (int r = 0; r < kRows; ++r) {
@@ -42,8 +41,8 @@ SEEKLINE_SIMD Group<kRows> group_at(const Matmul& m, const Lines& lines, std::in
 }
 
 /// Adds the bytes [begin, end) of a group's rows; ahead[r] + at is the line to fetch beside the one at `at`.
-template <Dots kForm, _mm_hint kHint, class Lines, int T, int kRows>
-SEEKLINE_SIMD void add_span(const Lines& lines, const Group<kRows>& g, std::int64_t begin, std::int64_t end,
+template <Dots kForm, _mm_hint kHint, class Lines, int T>
+SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t begin, std::int64_t end,
                             const std::uint8_t* const* ahead, const std::uint8_t* const* x,
                             __m512 (&sum)[kRows][T]) {
   using Step = decltype(lines.load(nullptr, 0));
@@ -60,13 +59,13 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group<kRows>& g, std::int6
       __m512 part[kRows][T];
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int t = 0; t < T; ++t) part[r][t] = _mm512_setzero_ps();
       lines.template add<kForm>(row, vector, x, part);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const __m512 s = lines.scale(g.scales[r], index);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int t = 0; t < T; ++t) sum[r][t] = _mm512_fmadd_ps(part[r][t], s, sum[r][t]);
       }
     } else {
@@ -78,13 +77,12 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group<kRows>& g, std::int6
   if (at < end) step(at, end - at);
 }
 
-template <int T, int kRows>
-SEEKLINE_SIMD void finish(const Matmul& m, const Group<kRows>& g, __m512 (&sum)[kRows][T]) {
+template <int T>
+SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, __m512 (&sum)[kRows][T]) {
   const auto mask = static_cast<__mmask8>((1u << g.rows) - 1);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
-    __m128 y = kRows == 4 ? simd::reduce4(sum[0][t], sum[1][t], sum[2 % kRows][t], sum[3 % kRows][t])
-                          : simd::reduce4(sum[0][t], sum[1][t], _mm512_setzero_ps(), _mm512_setzero_ps());
+    __m128 y = simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]);
     float* out = m.y[t] + g.first;
     if (m.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
     _mm_mask_storeu_ps(out, mask, y);
@@ -96,10 +94,9 @@ SEEKLINE_SIMD void finish(const Matmul& m, const Group<kRows>& g, __m512 (&sum)[
 /// rows before are decoded.
 template <Dots kForm, class Lines>
 void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
-  constexpr int kRows = rows_for(1);
   const std::int64_t bytes = weight_row_bytes(m.w), within = bytes > kAhead ? (bytes - kAhead) / 64 * 64 : 0;
   for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
-    const Group<kRows> g = group_at<kRows>(m, lines, o);
+    const Group g = group_at(m, lines, o);
     const std::uint8_t* next = o + kRows < m.row_end ? m.w.data + (o + kRows) * bytes : m.prefetch;
     const std::uint8_t *in_row[kRows], *in_next[kRows];
     __m512 sum[kRows][1];
@@ -123,7 +120,6 @@ void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
 /// of a group are fetched while the group before is multiplied.
 template <Dots kForm, int T, class Lines>
 void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
-  constexpr int kRows = rows_for(T);
   constexpr std::int64_t kStepX = Lines::kVectors * x_vector_bytes(kForm) * T;
   constexpr std::int64_t kPart = kBlockX / kStepX * Lines::kBytes;
   static_assert(kPart > 0);
@@ -135,7 +131,7 @@ void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
     for (std::int64_t begin = 0; begin < bytes; begin += kPart) {
       const std::int64_t end = bytes - begin < kPart ? bytes : begin + kPart;
       for (std::int64_t o = first; o < last; o += kRows) {
-        const Group<kRows> g = group_at<kRows>(m, lines, o);
+        const Group g = group_at(m, lines, o);
         auto& waiting = sums[(o - first) / kRows];
         // What is read next: the next rows' same columns, these rows' next ones, or the block after.
         const std::uint8_t* next = o + kRows < last ? m.w.data + (o + kRows) * bytes
@@ -147,7 +143,7 @@ void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) {
           ahead[r] = next + r * bytes;
-#pragma GCC unroll 8
+#pragma GCC unroll 4
           for (int t = 0; t < T; ++t)
             sum[r][t] = begin == 0 ? _mm512_setzero_ps() : _mm512_load_ps(waiting[r][t]);
         }
@@ -158,7 +154,7 @@ void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
         }
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
           for (int t = 0; t < T; ++t) _mm512_store_ps(waiting[r][t], sum[r][t]);
       }
     }
@@ -227,10 +223,9 @@ void few(const Matmul& m) {
 
 template <Dots kForm>
 void by_tokens(const Matmul& m) {
-  static_assert(kFewTokens == 8);
+  static_assert(kFewTokens == 4);
   static constexpr void (*kByTokens[])(const Matmul&) = {few<kForm, 1>, few<kForm, 2>, few<kForm, 3>,
-                                                         few<kForm, 4>, few<kForm, 5>, few<kForm, 6>,
-                                                         few<kForm, 7>, few<kForm, 8>};
+                                                         few<kForm, 4>};
   if (m.tokens > 0) kByTokens[m.tokens - 1](m);
 }
 

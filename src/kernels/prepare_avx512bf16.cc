@@ -91,25 +91,26 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
 
 namespace {
 
-/// Up to twice the few tokens: some rows at a time, so that the second half finds their weights in the second
-/// cache.
-void matmul_halves(const Matmul& m) {
+/// Up to four times the few tokens: some rows at a time, so that all groups of tokens but the first find
+/// their weights in the second cache.
+void matmul_groups(const Matmul& m) {
   constexpr std::int64_t kBlock = 32;  // a multiple of every scale block that x is scaled for
+  const std::int64_t groups = (m.tokens + kFewTokens - 1) / kFewTokens;
   Matmul part = m;
   for (std::int64_t row = m.row_begin; row < m.row_end; row = part.row_end) {
     part.row_begin = row;
     part.row_end = (row / kBlock + 1) * kBlock;
     if (part.row_end >= m.row_end) part.row_end = m.row_end;
-    part.x = m.x;
-    part.y = m.y;
-    part.tokens = (m.tokens + 1) / 2;
-    part.prefetch = nullptr;
-    matmul_few(part);
-    part.x += part.tokens;
-    part.y += part.tokens;
-    part.tokens = m.tokens - part.tokens;
-    part.prefetch = part.row_end < m.row_end ? m.w.row(part.row_end) : m.prefetch;
-    matmul_few(part);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t first = m.tokens * g / groups;
+      part.x = m.x + first;
+      part.y = m.y + first;
+      part.tokens = m.tokens * (g + 1) / groups - first;
+      part.prefetch = g + 1 < groups             ? nullptr
+                      : part.row_end < m.row_end ? m.w.row(part.row_end)
+                                                 : m.prefetch;
+      matmul_few(part);
+    }
   }
 }
 
@@ -119,7 +120,7 @@ void matmul(const Matmul& m) {
   if (!in_bf16(m.w.kind, m.arithmetic)) return avx512::matmul(m);
   const NoSubnormals flushing;
   if (m.tokens <= kFewTokens) return matmul_few(m);
-  m.tokens <= 2 * kFewTokens ? matmul_halves(m) : matmul_many(m);
+  m.tokens <= 4 * kFewTokens ? matmul_groups(m) : matmul_many(m);
 }
 
 }  // namespace seekline::avx512bf16
