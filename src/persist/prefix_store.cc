@@ -103,15 +103,22 @@ PrefixHit PrefixStore::lookup(std::span<const std::int32_t> tokens, SnapshotPart
 }
 
 // Copies the rows of one block for tokens from the cache's length up to `length`.
-std::optional<std::string> PrefixStore::restore_block(const Txn& txn, const ChainLink& link,
+std::optional<std::string> PrefixStore::restore_block(const Txn& txn, const ChainLink& found,
                                                       const PrefixHit& hit, std::int64_t length,
                                                       SequenceCache& cache) {
-  std::string problem;
-  auto record = StoredRecord::find(txn, RecordKind::kBlock, link.place.bytes(), problem);
-  if (!record) return "was evicted meanwhile";
   const auto tokens =
       std::span(hit.tokens_)
-          .subspan(static_cast<std::size_t>(link.first), static_cast<std::size_t>(link.tokens));
+          .subspan(static_cast<std::size_t>(found.first), static_cast<std::size_t>(found.tokens));
+  ChainLink link = found;
+  std::string problem;
+  auto record = StoredRecord::find(txn, RecordKind::kBlock, link.place.bytes(), problem);
+  if (!record) {  // a part of a block gives way to a longer part with the same rows
+    const auto longer = best_child(txn, model(), link.parent, link.first, tokens);
+    if (!longer || longer->tokens < link.tokens) return "was evicted meanwhile";
+    link.place = longer->place;
+    record = StoredRecord::find(txn, RecordKind::kBlock, link.place.bytes(), problem);
+    if (!record) return "was evicted meanwhile";
+  }
   if (problem.empty()) problem = record->load(txn).value_or("");
   if (problem.empty()) problem = record->check_payload().value_or("");
   if (!problem.empty()) {

@@ -261,6 +261,25 @@ TEST(PrefixStore, PagesThatWaitToBeWrittenAreNotOverwritten) {
   EXPECT_EQ(bench.reusable(tokens), static_cast<std::int64_t>(tokens.size()));
 }
 
+TEST(PrefixStore, AHitOutlivesItsBlockWhereALongerOneTakesItsPlace) {
+  const TempFolder folder;
+  Bench bench(folder.path());
+  const Tokens tokens = random_tokens(256 + 130, 18);
+  Sequence sequence(bench.pool);
+  sequence.append(std::span(tokens).first(256 + 50));
+  bench.store->store(sequence.cache);
+  bench.store->flush();
+  const PrefixHit hit = bench.store->lookup(std::span(tokens).first(256 + 40));
+  EXPECT_EQ(hit.length(), 256 + 40);
+  sequence.append(std::span(tokens).subspan(256 + 50));
+  bench.store->store(sequence.cache);
+  bench.store->flush();
+  SequenceCache cache(bench.pool);
+  const PrefixRestored restored = bench.store->restore(hit, hit.length(), cache);
+  EXPECT_EQ(restored.length, 256 + 40) << restored.why_not_all;
+  expect_right_rows(bench.pool, cache);
+}
+
 TEST(PrefixStore, ManyThreadsLookUpAndStoreAtOnce) {
   const TempFolder folder;
   Bench bench(folder.path());
