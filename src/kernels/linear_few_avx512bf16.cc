@@ -40,8 +40,19 @@ SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, std::int64_t f
   return g;
 }
 
+enum class Cache { kFirst, kSecond };
+
+template <Cache kCache>
+SEEKLINE_SIMD void fetch(const std::uint8_t* p) {
+  if constexpr (kCache == Cache::kFirst) {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
+  } else {
+    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+  }
+}
+
 /// Adds the bytes [begin, end) of a group's rows; ahead[r] + at is the line to fetch beside the one at `at`.
-template <Dots kForm, _mm_hint kHint, class Lines, int T>
+template <Dots kForm, Cache kCache, class Lines, int T>
 SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t begin, std::int64_t end,
                             const std::uint8_t* const* ahead, const std::uint8_t* const* x,
                             __m512 (&sum)[kRows][T]) {
@@ -53,7 +64,7 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
     for (int r = 0; r < kRows; ++r) {
       row[r] = lines.load(g.row[r] + at, left);
 #pragma GCC unroll 2
-      for (std::int64_t line = 0; line < Lines::kBytes; line += 64) _mm_prefetch(ahead[r] + at + line, kHint);
+      for (std::int64_t line = 0; line < Lines::kBytes; line += 64) fetch<kCache>(ahead[r] + at + line);
     }
     if constexpr (Lines::kChained) {
       __m512 part[kRows][T];
@@ -107,10 +118,10 @@ void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
       sum[r][0] = _mm512_setzero_ps();
     }
     if constexpr (Lines::kChained) {
-      add_span<kForm, _MM_HINT_T1>(lines, g, 0, bytes, in_next, x, sum);
+      add_span<kForm, Cache::kSecond>(lines, g, 0, bytes, in_next, x, sum);
     } else {
-      add_span<kForm, _MM_HINT_T0>(lines, g, 0, within, in_row, x, sum);
-      add_span<kForm, _MM_HINT_T0>(lines, g, within, bytes, in_next, x, sum);
+      add_span<kForm, Cache::kFirst>(lines, g, 0, within, in_row, x, sum);
+      add_span<kForm, Cache::kFirst>(lines, g, within, bytes, in_next, x, sum);
     }
     finish(m, g, sum);
   }
@@ -147,7 +158,7 @@ void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
           for (int t = 0; t < T; ++t)
             sum[r][t] = begin == 0 ? _mm512_setzero_ps() : _mm512_load_ps(waiting[r][t]);
         }
-        add_span<kForm, _MM_HINT_T0>(lines, g, begin, end, ahead, x, sum);
+        add_span<kForm, Cache::kFirst>(lines, g, begin, end, ahead, x, sum);
         if (end == bytes) {
           finish(m, g, sum);
           continue;
