@@ -14,6 +14,8 @@ enum class Dots : std::uint8_t { kInstruction, kFusedPairs };
 /// The form in force. Decided at the first call: fused pairs where they are faster here and give the
 /// instruction's bits on vectors that tell roundings apart. Only where the CPU has AVX512-BF16.
 Dots dots();
+/// Whether both forms round alike on this CPU, by vectors that tell them apart.
+bool dots_agree();
 /// For tests and benches, on no other thread's time: rows prepared in one form are of no use to the other.
 void use_dots(Dots form);
 

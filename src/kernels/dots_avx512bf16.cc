@@ -49,22 +49,6 @@ void prepare(const Operands& o, std::uint8_t* x) {
   for (int i = 0; i < 2; ++i) avx512bf16::store_x(kForm, o.x[i], x + i * avx512bf16::x_vector_bytes(kForm));
 }
 
-bool same_bits() {
-  for (std::uint32_t seed = 1; seed <= 64; ++seed) {
-    Operands instruction(seed), fused(seed);
-    alignas(64) std::uint8_t x[256], pairs[256];
-    prepare<Dots::kInstruction>(instruction, x);
-    prepare<Dots::kFusedPairs>(fused, pairs);
-    sums_of<Dots::kInstruction>(8, instruction.w, x, instruction.sums);
-    sums_of<Dots::kFusedPairs>(8, fused.w, pairs, fused.sums);
-    for (int i = 0; i < kSums; ++i)
-      if (_mm512_cmpneq_epi32_mask(_mm512_castps_si512(instruction.sums[i]),
-                                   _mm512_castps_si512(fused.sums[i])) != 0)
-        return false;
-  }
-  return true;
-}
-
 /// Ticks of the processor's clock that some rounds take.
 template <Dots kForm>
 std::uint64_t ticks() {
@@ -86,12 +70,28 @@ Dots chosen() {
     fused = f < fused ? f : fused;
   }
   // Clearly faster: a little is lost again where weights are split into odd and even words.
-  return fused * 5 < instruction * 4 && same_bits() ? Dots::kFusedPairs : Dots::kInstruction;
+  return fused * 5 < instruction * 4 && dots_agree() ? Dots::kFusedPairs : Dots::kInstruction;
 }
 
 int in_force = -1;
 
 }  // namespace
+
+bool dots_agree() {
+  for (std::uint32_t seed = 1; seed <= 64; ++seed) {
+    Operands instruction(seed), fused(seed);
+    alignas(64) std::uint8_t x[256], pairs[256];
+    prepare<Dots::kInstruction>(instruction, x);
+    prepare<Dots::kFusedPairs>(fused, pairs);
+    sums_of<Dots::kInstruction>(8, instruction.w, x, instruction.sums);
+    sums_of<Dots::kFusedPairs>(8, fused.w, pairs, fused.sums);
+    for (int i = 0; i < kSums; ++i)
+      if (_mm512_cmpneq_epi32_mask(_mm512_castps_si512(instruction.sums[i]),
+                                   _mm512_castps_si512(fused.sums[i])) != 0)
+        return false;
+  }
+  return true;
+}
 
 Dots dots() {
   int form = __atomic_load_n(&in_force, __ATOMIC_RELAXED);
