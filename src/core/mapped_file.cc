@@ -99,23 +99,25 @@ std::int64_t page_bytes() {
   return bytes;
 }
 
-// The pages that hold some bytes.
+// The whole pages that hold some bytes.
 struct Pages {
   std::uint8_t* begin;
-  std::int64_t bytes;
+  std::int64_t count;
+
+  std::int64_t bytes() const { return count * page_bytes(); }
 };
 
 Pages pages_of(const std::uint8_t* data, std::int64_t bytes) {
   const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) %
                                                 static_cast<std::uintptr_t>(page_bytes()));
-  return {const_cast<std::uint8_t*>(data) - before, bytes + before};
+  return {const_cast<std::uint8_t*>(data) - before, (before + bytes + page_bytes() - 1) / page_bytes()};
 }
 
 // Advice only: a kernel that refuses it changes nothing but speed.
 void advise(const std::uint8_t* data, std::int64_t bytes, int advice) {
   if (bytes <= 0) return;
   const Pages pages = pages_of(data, bytes);
-  ::madvise(pages.begin, static_cast<std::size_t>(pages.bytes), advice);
+  ::madvise(pages.begin, static_cast<std::size_t>(pages.bytes()), advice);
 }
 
 }  // namespace
@@ -183,22 +185,19 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 void MappedFile::forget(const std::uint8_t* data, std::int64_t bytes) const {
   if (bytes <= 0) return;
+  map_dont_need(data, bytes);  // first here: the system's cache keeps what is mapped
   const Pages pages = pages_of(data, bytes);
-  // First here: the system's cache keeps what is mapped.
-  ::madvise(pages.begin, static_cast<std::size_t>(pages.bytes), MADV_DONTNEED);
-  const std::int64_t whole = (pages.bytes + page_bytes() - 1) / page_bytes() * page_bytes();
-  ::posix_fadvise(fd_, pages.begin - data_, whole, POSIX_FADV_DONTNEED);
+  ::posix_fadvise(fd_, pages.begin - data_, pages.bytes(), POSIX_FADV_DONTNEED);
 }
 
 bool map_is_resident(const std::uint8_t* data, std::int64_t bytes) {
   constexpr std::int64_t kAtOnce = 256;
   const Pages pages = pages_of(data, bytes);
   std::array<unsigned char, kAtOnce> resident;
-  for (std::int64_t at = 0; at < pages.bytes; at += kAtOnce * page_bytes()) {
-    const std::int64_t part = std::min(pages.bytes - at, kAtOnce * page_bytes());
-    if (::mincore(pages.begin + at, static_cast<std::size_t>(part), resident.data()) != 0) return true;
-    const auto* end = resident.data() + (part + page_bytes() - 1) / page_bytes();
-    if (std::any_of(static_cast<const unsigned char*>(resident.data()), end,
+  for (std::int64_t at = 0; at < pages.count; at += kAtOnce) {
+    const Pages part{pages.begin + at * page_bytes(), std::min(pages.count - at, kAtOnce)};
+    if (::mincore(part.begin, static_cast<std::size_t>(part.bytes()), resident.data()) != 0) return true;
+    if (std::any_of(resident.data(), resident.data() + part.count,
                     [](unsigned char page) { return (page & 1) != 0; }))
       return true;
   }

@@ -3,7 +3,17 @@
 namespace seekline {
 namespace {
 
-using avx512bf16::add_dot;
+/// sum + w * x, x a prepared vector.
+template <Dots kForm>
+SEEKLINE_SIMD __m512 add_dot(__m512 sum, __m512i w, const std::uint8_t* x) {
+  if constexpr (kForm == Dots::kInstruction) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(w),
+                            reinterpret_cast<__m512bh>(_mm512_loadu_si512(x)));
+  } else {
+    sum = _mm512_fmadd_ps(avx512bf16::odd_words(w), _mm512_loadu_ps(x), sum);
+    return _mm512_fmadd_ps(avx512bf16::even_words(w), _mm512_loadu_ps(x + 64), sum);
+  }
+}
 
 constexpr int kSums = 20, kWeights = 2;  // with what is read beside them, no more than registers
 

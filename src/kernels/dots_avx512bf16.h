@@ -25,18 +25,6 @@ SEEKLINE_SIMD void store_x(Dots form, __m512i v, std::uint8_t* out) {
   }
 }
 
-/// sum + w * x, x a prepared vector.
-template <Dots kForm>
-SEEKLINE_SIMD __m512 add_dot(__m512 sum, __m512i w, const std::uint8_t* x) {
-  if constexpr (kForm == Dots::kInstruction) {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(w),
-                            reinterpret_cast<__m512bh>(_mm512_loadu_si512(x)));
-  } else {
-    sum = _mm512_fmadd_ps(odd_words(w), _mm512_loadu_ps(x), sum);
-    return _mm512_fmadd_ps(even_words(w), _mm512_loadu_ps(x + 64), sum);
-  }
-}
-
 /// While it lives, this thread takes and gives subnormal f32 as 0, as the instruction always does.
 class NoSubnormals {
  public:

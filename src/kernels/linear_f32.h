@@ -234,16 +234,6 @@ SEEKLINE_SIMD void multiply_rows(const Matmul& m, std::int64_t t, std::int64_t r
   for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
-/// The next weights of memory, fetched a few lines at a time while others are multiplied.
-struct Ahead {
-  const std::uint8_t* at;
-  std::int64_t lines, per_call;
-  SEEKLINE_MEMBER void fetch() {
-    for (std::int64_t i = 0; i < per_call && lines > 0; ++i, --lines, at += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
-  }
-};
-
 template <class V, class D>
 void many(const Matmul& m) {
   const std::int64_t count = steps(m.w.cols, D::kWeights), stride = count * step_floats<V, D>();
@@ -253,7 +243,7 @@ void many(const Matmul& m) {
     const std::int64_t tile_rows = m.row_end - first < kTileRows ? m.row_end - first : kTileRows;
     for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, tile + r * stride);
     const std::int64_t after = first + tile_rows, left = m.row_end - after;
-    Ahead ahead{m.w.data + after * bytes, (left < kTileRows ? left : kTileRows) * bytes / 64, 0};
+    simd::Ahead ahead{m.w.data + after * bytes, (left < kTileRows ? left : kTileRows) * bytes / 64, 0};
     if (left == 0 && m.prefetch) ahead = {m.prefetch, m.prefetch_bytes / 64, 0};
     ahead.per_call = ahead.lines * kRows * V::kTokens / (tile_rows * m.tokens) + 1;
     for (std::int64_t r = 0; r < tile_rows; r += kRows) {

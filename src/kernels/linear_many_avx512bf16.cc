@@ -144,18 +144,10 @@ void micro(const std::uint8_t* const* w, const float* const* scale, const std::u
       add_parts<mode, T>(part, scale, v, acc);
       if constexpr (kInMemory) store<T>(acc, sums);
     }
+    if constexpr (kInMemory) return;
   }
   store<T>(acc, sums);
 }
-
-/// The next weights of memory, fetched a few lines at a time while others are multiplied.
-struct Ahead {
-  const std::uint8_t* at;
-  std::int64_t lines, per_call;
-  SEEKLINE_MEMBER void fetch() {
-    for (std::int64_t i = 0; i < per_call && lines > 0; ++i, --lines, at += 64) _mm_prefetch(at, _MM_HINT_T1);
-  }
-};
 
 template <Dots kForm, Mode mode>
 void micro_of(std::int64_t tokens, const std::uint8_t* const* w, const float* const* scale,
@@ -203,7 +195,7 @@ SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tok
 
 template <Dots kForm, Mode mode>
 void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
-                   std::int64_t vectors, float* sums, Ahead ahead) {
+                   std::int64_t vectors, float* sums, simd::Ahead ahead) {
   constexpr std::int64_t kMost = most_tokens<kForm, mode>(), kDepth = depth(kForm),
                          kSums = kMost * kRows * 16;
   const std::int64_t passes = (m.tokens + kMost - 1) / kMost, kT = (m.tokens + passes - 1) / passes;
@@ -233,7 +225,7 @@ void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int
 
 template <Dots kForm>
 void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
-                   std::int64_t vectors, float* sums, Ahead ahead) {
+                   std::int64_t vectors, float* sums, simd::Ahead ahead) {
   if (m.w.scale_kind == ScaleKind::kF32)
     return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, row, rows, vectors, sums, ahead);
   if (m.w.kind == WeightKind::kE2M1)
@@ -328,7 +320,7 @@ void matmul_many(const Matmul& m) {
       if (m.w.kind == WeightKind::kE4M3) decode_e4m3(m, row + r, vectors, form, out);
       if (m.w.kind == WeightKind::kE2M1) decode_e2m1(m, row + r, vectors, form, out);
     }
-    Ahead ahead{m.w.data + (row + rows) * row_bytes, 0, 0};
+    simd::Ahead ahead{m.w.data + (row + rows) * row_bytes, 0, 0};
     const std::int64_t next = m.row_end - row - rows < most ? m.row_end - row - rows : most;
     ahead.lines = next * row_bytes / 64;
     if (next <= 0 && m.prefetch) ahead = {m.prefetch, m.prefetch_bytes / 64, 0};
