@@ -31,10 +31,10 @@ class Layer {
       : tokens_(tokens) {
     view_ = {family.kind,       family.scale_kind, rows, cols, nullptr, nullptr,
              family.block_rows, family.block_cols};
-    matrices_ = std::max<std::int64_t>(1, most_bytes / view_.bytes());
-    std::uint8_t* scales = arena_.bytes(view_.scale_bytes());
+    matrices_ = std::max<std::int64_t>(1, most_bytes / (view_.rows * view_.row_bytes()));
+    std::uint8_t* scales = arena_.bytes(view_.scale_bytes() * matrices_);
     const float scale = 0.125f;
-    for (std::int64_t i = 0; i < view_.scale_bytes(); ++i)
+    for (std::int64_t i = 0; i < view_.scale_bytes() * matrices_; ++i)
       scales[i] =
           family.scale_kind == ScaleKind::kF32 ? reinterpret_cast<const std::uint8_t*>(&scale)[i % 4] : 124;
     view_.scales = scales;
@@ -55,7 +55,7 @@ class Layer {
     }
   }
 
-  std::int64_t bytes() const { return matrices_ * view_.rows * view_.row_bytes(); }
+  std::int64_t bytes() const { return matrices_ * view_.bytes(); }
   double operations() const {
     return 2.0 * static_cast<double>(matrices_ * view_.rows * view_.cols) * static_cast<double>(tokens_);
   }
@@ -66,6 +66,7 @@ class Layer {
         Matmul m;
         m.w = view_;
         m.w.data = weight_bytes() + i * view_.rows * view_.row_bytes();
+        m.w.scales = view_.scales + i * view_.scale_bytes();
         m.arithmetic = Arithmetic::kFast;
         m.row_begin = range.begin;
         m.row_end = range.end;

@@ -27,7 +27,8 @@ SEEKLINE_SIMD void add_fused(const __m512 (&w)[kRows], const std::uint8_t* const
                              __m512 (&acc)[kRows][T]) {
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
-    const __m512 xv = _mm512_loadu_ps(x[t] + at);
+    __m512 xv = _mm512_loadu_ps(x[t] + at);
+    __asm__("" : "+v"(xv));  // loaded once, or g++ loads it again for every row
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) acc[r][t] = _mm512_fmadd_ps(w[r], xv, acc[r][t]);
   }
@@ -143,14 +144,10 @@ struct E2M1Lines {
       for (int i = 0; i < 4; ++i) add_vector<kForm>(decoded, i, vector + i, x, acc);
     } else {
       const std::int64_t at = vector * x_vector_bytes(kForm);
-      add_nibbles<4>(rows, x, at, acc);
-      add_nibbles<0>(rows, x, at + 64, acc);
-      add_nibbles<5>(rows, x, at + 128, acc);
-      add_nibbles<1>(rows, x, at + 192, acc);
-      add_nibbles<6>(rows, x, at + 256, acc);
-      add_nibbles<2>(rows, x, at + 320, acc);
-      add_nibbles<7>(rows, x, at + 384, acc);
-      add_nibbles<3>(rows, x, at + 448, acc);
+      add_nibbles<0>(rows, x, at, acc);
+      add_nibbles<1>(rows, x, at + 128, acc);
+      add_nibbles<2>(rows, x, at + 256, acc);
+      add_nibbles<3>(rows, x, at + 384, acc);
     }
   }
   SEEKLINE_MEMBER __m512 scale(const std::uint8_t* scales, std::int64_t index) const {
@@ -162,11 +159,18 @@ struct E2M1Lines {
   template <int kNibble, int T, int kRows>
   SEEKLINE_MEMBER void add_nibbles(const RowStep<1> (&rows)[kRows], const std::uint8_t* const* x,
                                    std::int64_t at, __m512 (&acc)[kRows][T]) const {
+    __m512i at_zero[kRows];
     __m512 weights[kRows];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r)  // vpermps looks at the lowest 4 bits
-      weights[r] = _mm512_permutexvar_ps(_mm512_srli_epi32(rows[r].v[0], 4 * kNibble), table);
+    for (int r = 0; r < kRows; ++r) {
+      at_zero[r] = kNibble == 0 ? rows[r].v[0] : _mm512_srli_epi32(rows[r].v[0], 4 * kNibble);
+      weights[r] = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, at_zero[r], decoder.table));
+    }
     add_fused(weights, x, at, acc);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)  // vpermps looks at the lowest 4 bits
+      weights[r] = _mm512_permutexvar_ps(at_zero[r], table);
+    add_fused(weights, x, at + 64, acc);
   }
 };
 

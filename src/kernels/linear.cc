@@ -14,8 +14,9 @@ namespace {
 // also of a block of scales. Products of a few rows, such as those that mix streams, are cut finer.
 constexpr std::int64_t kRowGrain = 16, kBlockGrain = 32, kFineGrain = 4;
 constexpr std::int64_t kFewRows = 64, kManyRows = 1024;
-// Weights of one piece of a worker's rows: some microseconds of reading.
-constexpr std::int64_t kPieceBytes = 128 << 10;
+// Weights of one product in a piece of a worker's rows: long enough runs (row_runs.h), some microseconds of
+// reading.
+constexpr std::int64_t kPieceBytes = 512 << 10;
 // Of the next weights, fetched while the last rows of a piece are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
 
@@ -73,7 +74,7 @@ class Stage {
         scratch_bytes_(scratch_bytes),
         begun_(begun) {
     for (const Product& p : products) {
-      row_bytes_ += p.w.row_bytes();
+      row_bytes_ = std::max(row_bytes_, p.w.row_bytes());
       accumulates_ = accumulates_ || p.accumulate;
     }
     for (const Product& p : products)

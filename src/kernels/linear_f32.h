@@ -9,6 +9,7 @@
 #pragma once
 
 #include "formats/weight_view.h"
+#include "kernels/row_runs.h"
 #include "kernels/simd.h"
 #include "kernels/table.h"
 
@@ -17,8 +18,8 @@ namespace seekline::linear_f32 {
 inline constexpr int kRows = 4;  ///< rows streamed or multiplied together
 inline constexpr std::int64_t kTileRows = 8;
 
-/// Bytes between a line that is read and the line of its row that is fetched with it.
-inline constexpr std::int64_t kAhead = 1024, kLongRow = 8 * kAhead;
+/// Bytes between a line that is read and the line of its run that is fetched with it.
+inline constexpr std::int64_t kAhead = 2048;
 
 /// Where one weight row lies.
 struct Row {
@@ -108,50 +109,60 @@ SEEKLINE_SIMD typename V::F add_step(typename V::F sum, const float* x, const ty
 
 SEEKLINE_SIMD std::int64_t steps(std::int64_t k, int weights) { return (k + weights - 1) / weights; }
 
-/// Adds or sets the finished sums of a group of rows for one token.
+/// Adds or sets the finished sums of the first `rows` rows of a group for one token.
 template <class V>
-SEEKLINE_SIMD void finish(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
+SEEKLINE_SIMD void finish(const Matmul& m, std::int64_t t, const std::int64_t* index, int rows,
                           typename V::F a, typename V::F b, typename V::F c, typename V::F d) {
   float y[kRows];
   V::reduce4(a, b, c, d, y);
-  for (std::int64_t r = 0; r < rows; ++r) m.y[t][row + r] = m.accumulate ? m.y[t][row + r] + y[r] : y[r];
+  for (int r = 0; r < rows; ++r) m.y[t][index[r]] = m.accumulate ? m.y[t][index[r]] + y[r] : y[r];
+}
+
+/// Adds the bytes [begin, end) of kRows rows; ahead[r] + at is the line to fetch beside the one at `at`.
+template <class V, class D, int T>
+SEEKLINE_SIMD void add_span(const Matmul& m, const D& d, const Row* row, std::int64_t begin, std::int64_t end,
+                            const std::uint8_t* const* ahead, typename V::F (&sum)[T][kRows]) {
+  for (std::int64_t at = begin; at < end; at += D::kBytes) {
+    const std::int64_t s = at / D::kBytes;
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      typename V::F v[D::kVectors], scale = V::zero();
+      decode_codes<V, D>(m.w, d, row[r], s, v);
+      if constexpr (D::kScaled) scale = d.scale(m.w, row[r], s * D::kWeights);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t)
+        sum[t][r] =
+            add_step<V, D>(sum[t][r], reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights, v, scale);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at), _MM_HINT_T0);
+    }
+  }
 }
 
 template <class V, class D, int T>
 void few(const Matmul& m) {
   const D d;
-  const std::int64_t count = steps(m.w.cols, D::kWeights);
-  for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
-    const std::int64_t rows = m.row_end - o < kRows ? m.row_end - o : kRows;
+  const std::int64_t bytes = row_bytes(m.w);
+  const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
+  for (std::int64_t i = 0; i < runs.groups(); ++i) {
+    std::int64_t index[kRows];
     Row row[kRows];
-    for (std::int64_t r = 0; r < kRows; ++r) row[r] = row_at(m.w, o + (r < rows ? r : rows - 1));
-    // Long rows are fetched a little ahead, each for itself; of short ones the next group, as one stream.
-    const std::int64_t bytes = row_bytes(m.w);
-    const bool rows_are_long = bytes >= kLongRow;
-    const std::uint8_t* ahead = row[0].data + kRows * bytes;
-    if (o + kRows >= m.row_end) ahead = m.prefetch ? m.prefetch : row[0].data;
+    const std::uint8_t* data[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      index[r] = runs.row(i, r);
+      row[r] = row_at(m.w, index[r]);
+      data[r] = row[r].data;
+    }
+    const simd::Fetching<kRows> fetching(runs, i, data, bytes, D::kBytes, kAhead, m.prefetch);
     typename V::F sum[T][kRows];
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
-    for (std::int64_t s = 0; s < count; ++s) {
+    add_span<V, D, T>(m, d, row, 0, fetching.within, fetching.near, sum);
+    add_span<V, D, T>(m, d, row, fetching.within, bytes, fetching.far, sum);
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        typename V::F v[D::kVectors], scale = V::zero();
-        decode_codes<V, D>(m.w, d, row[r], s, v);
-        if constexpr (D::kScaled) scale = d.scale(m.w, row[r], s * D::kWeights);
-#pragma GCC unroll 4
-        for (int t = 0; t < T; ++t)
-          sum[t][r] =
-              add_step<V, D>(sum[t][r], reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights, v, scale);
-        const std::uint8_t* fetched = rows_are_long ? row[r].data + s * D::kBytes + kAhead : ahead;
-        _mm_prefetch(reinterpret_cast<const char*>(fetched), _MM_HINT_T0);
-        ahead += D::kBytes;
-      }
-    }
-#pragma GCC unroll 2
-    for (int t = 0; t < T; ++t) finish<V>(m, t, o, rows, sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
+    for (int t = 0; t < T; ++t)
+      finish<V>(m, t, index, runs.rows(i), sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
   }
 }
 
@@ -231,7 +242,9 @@ SEEKLINE_SIMD void multiply_rows(const Matmul& m, std::int64_t t, std::int64_t r
     for (int u = 0; u < T; ++u)
       for (int i = 0; i < kHalf; ++i) sum[u][r + i] = some[u][i];
   }
-  for (int u = 0; u < T; ++u) finish<V>(m, t + u, row, rows, sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
+  const std::int64_t index[kRows] = {row, row + 1, row + 2, row + 3};
+  for (int u = 0; u < T; ++u)
+    finish<V>(m, t + u, index, static_cast<int>(rows), sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
 template <class V, class D>

@@ -1,58 +1,46 @@
 // Few tokens: weights are decoded in registers, some rows at a time, and read once.
 //
-// One token streams whole rows. Of several, x would not stay in the first cache: some columns of a block of
-// rows come first, then the next columns; the sums wait in memory meanwhile. Either way a row's steps are
-// added in the same order.
+// What memory gives depends on the order it is read in: the rows of a group are the next ones of four runs
+// (row_runs.h), each read from end to end. x of four tokens does not stay in the first cache beside them,
+// but cutting columns for its sake costs more: it cuts the runs.
 #include "core/check.h"
 #include "kernels/avx512bf16.h"
 #include "kernels/line_kinds_avx512bf16.h"
 #include "kernels/row_pitch.h"
+#include "kernels/row_runs.h"
 
 namespace seekline::avx512bf16 {
 namespace {
 
 /// Rows at a time: no more sums than registers, with kFewTokens tokens.
 constexpr int kRows = 4;
-/// Rows whose sums wait in the first cache, beside this much of the tokens' x.
-constexpr std::int64_t kBlockRows = 16, kBlockX = 16 << 10;
-/// Bytes between a line that is read and the line of its row that is fetched with it.
-constexpr std::int64_t kAhead = 1024;
+/// Bytes between a line that is read and the line of its run that is fetched with it.
+constexpr std::int64_t kAhead = 2048;
 
-/// Up to kRows neighbouring rows; missing ones repeat the last.
+/// Rows that are multiplied together; missing ones repeat the last.
 struct Group {
   const std::uint8_t* row[kRows];
   const std::uint8_t* scales[kRows];
-  std::int64_t first;
+  std::int64_t index[kRows];
   int rows;
 };
 
 template <class Lines>
-SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, std::int64_t first) {
-  const std::int64_t bytes = weight_row_bytes(m.w);
+SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, const simd::RowRuns<kRows>& runs,
+                             std::int64_t i) {
   Group g;
-  g.first = first;
-  g.rows = m.row_end - first < kRows ? static_cast<int>(m.row_end - first) : kRows;
+  g.rows = runs.rows(i);
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    const std::int64_t row = first + (r < g.rows ? r : g.rows - 1);
-    g.row[r] = m.w.data + row * bytes;
-    g.scales[r] = lines.scales_of(row);
+    g.index[r] = runs.row(i, r);
+    g.row[r] = m.w.data + g.index[r] * weight_row_bytes(m.w);
+    g.scales[r] = lines.scales_of(g.index[r]);
   }
   return g;
 }
 
-enum class Cache { kFirst, kSecond };
-
-template <Cache kCache>
-SEEKLINE_SIMD void fetch(const std::uint8_t* p) {
-  if constexpr (kCache == Cache::kFirst) {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-  } else {
-    _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
-  }
-}
-
 /// Adds the bytes [begin, end) of a group's rows; ahead[r] + at is the line to fetch beside the one at `at`.
-template <Dots kForm, Cache kCache, class Lines, int T>
+template <Dots kForm, class Lines, int T>
 SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t begin, std::int64_t end,
                             const std::uint8_t* const* ahead, const std::uint8_t* const* x,
                             __m512 (&sum)[kRows][T]) {
@@ -64,7 +52,8 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
     for (int r = 0; r < kRows; ++r) {
       row[r] = lines.load(g.row[r] + at, left);
 #pragma GCC unroll 2
-      for (std::int64_t line = 0; line < Lines::kBytes; line += 64) fetch<kCache>(ahead[r] + at + line);
+      for (std::int64_t line = 0; line < Lines::kBytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at + line), _MM_HINT_T0);
     }
     if constexpr (Lines::kChained) {
       __m512 part[kRows][T];
@@ -90,94 +79,43 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
 
 template <int T>
 SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, __m512 (&sum)[kRows][T]) {
-  const auto mask = static_cast<__mmask8>((1u << g.rows) - 1);
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
-    __m128 y = simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]);
-    float* out = m.y[t] + g.first;
-    if (m.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
-    _mm_mask_storeu_ps(out, mask, y);
+    alignas(16) float y[4];
+    _mm_store_ps(y, simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]));
+    for (int r = 0; r < g.rows; ++r) {
+      float& out = m.y[t][g.index[r]];
+      out = m.accumulate ? out + y[r] : y[r];
+    }
   }
 }
 
-/// One token. Lines are fetched into the first cache a little ahead, near the end of a row those of the rows
-/// that come next. Chained kinds take longer to decode: theirs are fetched into the second cache while the
-/// rows before are decoded.
-template <Dots kForm, class Lines>
+/// Where every row has scales of its own, those of the next rows of the runs.
+SEEKLINE_SIMD void fetch_scales(const WeightView& w, const Group& g) {
+  if (w.kind != WeightKind::kE2M1) return;
+  const std::int64_t bytes = (w.cols + 31) / 32;
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+    for (std::int64_t at = 0; at < bytes; at += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(g.scales[r] + bytes + at), _MM_HINT_T0);
+}
+
+template <Dots kForm, int T, class Lines>
 void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
-  const std::int64_t bytes = weight_row_bytes(m.w), within = bytes > kAhead ? (bytes - kAhead) / 64 * 64 : 0;
-  for (std::int64_t o = m.row_begin; o < m.row_end; o += kRows) {
-    const Group g = group_at(m, lines, o);
-    const std::uint8_t* next = o + kRows < m.row_end ? m.w.data + (o + kRows) * bytes : m.prefetch;
-    const std::uint8_t *in_row[kRows], *in_next[kRows];
-    __m512 sum[kRows][1];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      in_row[r] = g.row[r] + kAhead;
-      in_next[r] = (next ? next + r * bytes : g.row[r]) - (Lines::kChained ? 0 : within);
-      sum[r][0] = _mm512_setzero_ps();
-    }
-    if constexpr (Lines::kChained) {
-      add_span<kForm, Cache::kSecond>(lines, g, 0, bytes, in_next, x, sum);
-    } else {
-      add_span<kForm, Cache::kFirst>(lines, g, 0, within, in_row, x, sum);
-      add_span<kForm, Cache::kFirst>(lines, g, within, bytes, in_next, x, sum);
-    }
-    finish(m, g, sum);
-  }
-}
-
-/// Several tokens: columns in parts whose x stays in the first cache, each for all rows of a block. The lines
-/// of a group are fetched while the group before is multiplied.
-template <Dots kForm, int T, class Lines>
-void blocks(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
-  constexpr std::int64_t kStepX = Lines::kVectors * x_vector_bytes(kForm) * T;
-  constexpr std::int64_t kPart = kBlockX / kStepX * Lines::kBytes;
-  static_assert(kPart > 0);
   const std::int64_t bytes = weight_row_bytes(m.w);
-  alignas(64) float sums[kBlockRows / kRows][kRows][T][16];
-  for (std::int64_t first = m.row_begin; first < m.row_end; first += kBlockRows) {
-    const std::int64_t last = m.row_end - first < kBlockRows ? m.row_end : first + kBlockRows;
-    const std::uint8_t* after = last < m.row_end ? m.w.data + last * bytes : m.prefetch;
-    for (std::int64_t begin = 0; begin < bytes; begin += kPart) {
-      const std::int64_t end = bytes - begin < kPart ? bytes : begin + kPart;
-      for (std::int64_t o = first; o < last; o += kRows) {
-        const Group g = group_at(m, lines, o);
-        auto& waiting = sums[(o - first) / kRows];
-        // What is read next: the next rows' same columns, these rows' next ones, or the block after.
-        const std::uint8_t* next = o + kRows < last ? m.w.data + (o + kRows) * bytes
-                                   : end < bytes    ? m.w.data + first * bytes + kPart
-                                   : after          ? after - begin
-                                                    : g.row[0];
-        const std::uint8_t* ahead[kRows];
-        __m512 sum[kRows][T];
+  const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
+  for (std::int64_t i = 0; i < runs.groups(); ++i) {
+    const Group g = group_at(m, lines, runs, i);
+    const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, kAhead, m.prefetch);
+    fetch_scales(m.w, g);
+    __m512 sum[kRows][T];
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) {
-          ahead[r] = next + r * bytes;
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-          for (int t = 0; t < T; ++t)
-            sum[r][t] = begin == 0 ? _mm512_setzero_ps() : _mm512_load_ps(waiting[r][t]);
-        }
-        add_span<kForm, Cache::kFirst>(lines, g, begin, end, ahead, x, sum);
-        if (end == bytes) {
-          finish(m, g, sum);
-          continue;
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-          for (int t = 0; t < T; ++t) _mm512_store_ps(waiting[r][t], sum[r][t]);
-      }
-    }
-  }
-}
-
-template <Dots kForm, int T, class Lines>
-SEEKLINE_SIMD void rows(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
-  if constexpr (T == 1) {
-    stream<kForm>(m, lines, x);
-  } else {
-    blocks<kForm, T>(m, lines, x);
+      for (int t = 0; t < T; ++t) sum[r][t] = _mm512_setzero_ps();
+    add_span<kForm>(lines, g, 0, fetching.within, fetching.near, x, sum);
+    add_span<kForm>(lines, g, fetching.within, bytes, fetching.far, x, sum);
+    finish(m, g, sum);
   }
 }
 
@@ -220,23 +158,23 @@ void few_e4m3(const Matmul& m) {
         for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)
           scale_x<kForm>(m.x[t] + v * kX, shift, m.scratch + t * pitch + v * kX);
     }
-    rows<kForm, T>(part, lines, x);
+    stream<kForm, T>(part, lines, x);
   }
 }
 
 template <Dots kForm, int T>
 void few(const Matmul& m) {
-  if (m.w.kind == WeightKind::kBF16) return rows<kForm, T>(m, RunningLines<BF16Step>{}, m.x);
-  if (m.w.kind == WeightKind::kE2M1) return rows<kForm, T>(m, E2M1Lines(m.w), m.x);
-  if (m.w.scale_kind == ScaleKind::kF32) return rows<kForm, T>(m, ScaledE4M3Lines(m.w), m.x);
+  if (m.w.kind == WeightKind::kBF16) return stream<kForm, T>(m, RunningLines<BF16Step>{}, m.x);
+  if (m.w.kind == WeightKind::kE2M1) return stream<kForm, T>(m, E2M1Lines(m.w), m.x);
+  if (m.w.scale_kind == ScaleKind::kF32) return stream<kForm, T>(m, ScaledE4M3Lines(m.w), m.x);
   few_e4m3<kForm, T>(m);
 }
 
 template <Dots kForm>
 void by_tokens(const Matmul& m) {
-  static_assert(kFewTokens == 4);
   static constexpr void (*kByTokens[])(const Matmul&) = {few<kForm, 1>, few<kForm, 2>, few<kForm, 3>,
                                                          few<kForm, 4>};
+  static_assert(kFewTokens == 4);
   if (m.tokens > 0) kByTokens[m.tokens - 1](m);
 }
 

@@ -11,16 +11,20 @@ SEEKLINE_SIMD void keep(__m512i v) { __asm__ volatile("" : : "v"(v)); }
 
 }  // namespace
 
+// Four streams, as products read weights (row_runs.h): a little faster than one wherever it was tried.
 std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes) {
-  __m512i sum[4] = {};
-  std::int64_t i = 0;
-  for (; i + 256 <= bytes; i += 256) {
-    for (int v = 0; v < 4; ++v) {
-      sum[v] = _mm512_xor_si512(sum[v], _mm512_loadu_si512(data + i + 64 * v));
-      _mm_prefetch(data + i + 64 * v + 4096, _MM_HINT_T0);
+  constexpr int kStreams = 4, kAhead = 2048;
+  const std::int64_t each = bytes / kStreams / 64 * 64;
+  __m512i sum[kStreams] = {};
+  for (std::int64_t i = 0; i < each; i += 64) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kStreams; ++s) {
+      sum[s] = _mm512_xor_si512(sum[s], _mm512_loadu_si512(data + s * each + i));
+      _mm_prefetch(data + s * each + i + kAhead, _MM_HINT_T0);
     }
   }
-  for (; i + 64 <= bytes; i += 64) sum[0] = _mm512_xor_si512(sum[0], _mm512_loadu_si512(data + i));
+  for (std::int64_t i = kStreams * each; i + 64 <= bytes; i += 64)
+    sum[0] = _mm512_xor_si512(sum[0], _mm512_loadu_si512(data + i));
   const __m512i all = _mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3]));
   return static_cast<std::uint64_t>(_mm512_reduce_or_epi64(all));
 }
