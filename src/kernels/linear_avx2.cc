@@ -8,8 +8,6 @@
 namespace seekline::avx2 {
 namespace {
 
-using linear_f32::Row;
-
 struct V {
   using F = __m256;
   static constexpr int kLanes = 8, kTokens = 2;
@@ -34,56 +32,68 @@ SEEKLINE_SIMD __m128i load128(const std::uint8_t* p) {
 
 struct F32 {
   static constexpr int kBytes = 64, kWeights = 16, kVectors = 2;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m256* v) const {
-    v[0] = _mm256_castsi256_ps(load256(p));
-    v[1] = _mm256_castsi256_ps(load256(p + 32));
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+    take(0, _mm256_castsi256_ps(load256(p)));
+    take(1, _mm256_castsi256_ps(load256(p + 32)));
   }
 };
 
 struct F16 {
   static constexpr int kBytes = 32, kWeights = 16, kVectors = 2;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m256* v) const {
-    v[0] = _mm256_cvtph_ps(load128(p));
-    v[1] = _mm256_cvtph_ps(load128(p + 16));
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+    take(0, _mm256_cvtph_ps(load128(p)));
+    take(1, _mm256_cvtph_ps(load128(p + 16)));
   }
 };
+
+/// Words of bf16 as vectors i and i + 1: the even ones, then the odd ones.
+template <class Take>
+SEEKLINE_SIMD void take_words(__m256i words, int i, Take take) {
+  take(i, _mm256_castsi256_ps(_mm256_slli_epi32(words, 16)));
+  take(i + 1, _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xFFFF0000u)))));
+}
 
 /// Even weights, then odd ones, of each 16: the halves of 32-bit lanes.
 struct BF16 {
   static constexpr int kBytes = 64, kWeights = 32, kVectors = 4;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i / 16 * 16 + i % 2 * 8 + i % 16 / 2; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m256* v) const {
-    for (int h = 0; h < 2; ++h) {
-      const __m256i words = load256(p + 32 * h);
-      v[2 * h] = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
-      v[2 * h + 1] =
-          _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xFFFF0000u))));
-    }
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) take_words(load256(p + 32 * h), 2 * h, take);
   }
 };
 
-/// By way of f16: sign and code, one place down, are the value / 256.
+/// By way of f16: sign and code, one place down, are the value / 256. Bytes are put above zeros to words,
+/// first bytes 0 to 7 and 16 to 23, then the others. Words go by way of memory: a conversion from there needs
+/// no shuffle, whose port decoding keeps busy already.
 struct E4M3 {
   static constexpr int kBytes = 32, kWeights = 32, kVectors = 4;
-  static constexpr bool kScaled = true;
-  static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m256* v) const {
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      __m256i words = _mm256_slli_epi16(_mm256_cvtepu8_epi16(load128(p + 16 * h)), 8);
-      words = _mm256_and_si256(_mm256_srai_epi16(words, 1), _mm256_set1_epi16(static_cast<short>(0xBFFF)));
-      v[2 * h] = _mm256_cvtph_ps(_mm256_castsi256_si128(words));
-      v[2 * h + 1] = _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1));
-    }
+  static constexpr int kScales = 1;
+  static constexpr float kFactor = 256;
+  static constexpr int place(int i) { return i / 8 % 2 * 16 + i / 16 * 8 + i % 8; }
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+    const auto place_down = [](__m256i words) __attribute__((always_inline)) {
+      return _mm256_and_si256(_mm256_srai_epi16(words, 1), _mm256_set1_epi16(static_cast<short>(0xBFFF)));
+    };
+    const __m256i bytes = load256(p), zero = _mm256_setzero_si256();
+    alignas(32) std::uint8_t words[64];
+    auto* halves = reinterpret_cast<__m256i*>(words);
+    _mm256_store_si256(halves, place_down(_mm256_unpacklo_epi8(zero, bytes)));
+    _mm256_store_si256(halves + 1, place_down(_mm256_unpackhi_epi8(zero, bytes)));
+    __asm__("" : "+m"(words));  // or g++ shuffles after all
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) take(i, _mm256_cvtph_ps(load128(words + 16 * i)));
   }
-  SEEKLINE_MEMBER __m256 scale(const WeightView& w, const Row& row, std::int64_t col) const {
-    return _mm256_set1_ps(256.0f * linear_f32::scale_at(w, row, col));
-  }
+  SEEKLINE_MEMBER __m256 spread(const float* scales) const { return _mm256_set1_ps(scales[0]); }
 };
 
 /// Codes look up the two bytes of their bf16, which are put together to words; a word is the upper half of an
@@ -91,7 +101,8 @@ struct E4M3 {
 /// h + l of vector 4 n + 2 u + p.
 struct E2M1 {
   static constexpr int kBytes = 32, kWeights = 64, kVectors = 8;
-  static constexpr bool kScaled = true;
+  static constexpr int kScales = 2;
+  static constexpr float kFactor = 1;
   static constexpr int place(int i) {
     const int byte = i / 2, h = byte / 16, u = byte % 16 / 8, l = byte % 8 / 2, p = byte % 2;
     return (4 * (i % 2) + 2 * u + p) * 8 + 4 * h + l;
@@ -103,34 +114,22 @@ struct E2M1 {
     low = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 0, -0x80, -0x40, 0, 0x40, -0x80, -0x40, 0, 0, -0x80, -0x40, 0, 0x40, -0x80, -0x40));
   }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m256* v) const {
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
     const __m256i bytes = load256(p), nibble = _mm256_set1_epi8(0x0F);
     const __m256i codes[2] = {_mm256_and_si256(bytes, nibble),
                               _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble)};
 #pragma GCC unroll 2
     for (int n = 0; n < 2; ++n) {
       const __m256i h = _mm256_shuffle_epi8(high, codes[n]), l = _mm256_shuffle_epi8(low, codes[n]);
-      const __m256i words[2] = {_mm256_unpacklo_epi8(l, h), _mm256_unpackhi_epi8(l, h)};
-#pragma GCC unroll 2
-      for (int u = 0; u < 2; ++u) {
-        v[4 * n + 2 * u] = _mm256_castsi256_ps(_mm256_slli_epi32(words[u], 16));
-        v[4 * n + 2 * u + 1] =
-            _mm256_castsi256_ps(_mm256_and_si256(words[u], _mm256_set1_epi32(static_cast<int>(0xFFFF0000u))));
-      }
+      take_words(_mm256_unpacklo_epi8(l, h), 4 * n, take);
+      take_words(_mm256_unpackhi_epi8(l, h), 4 * n + 2, take);
     }
   }
-  SEEKLINE_MEMBER __m256 scale(const WeightView& w, const Row& row, std::int64_t col) const {
-    if (col + kWeights <= w.cols) {  // both bytes at once, where neither is 2^-127
-      std::uint16_t codes;
-      __builtin_memcpy(&codes, row.scales + (col >> 5), 2);
-      if ((codes & 0xFF) != 0 && codes >> 8 != 0) {
-        const __m128i spread = _mm_shuffle_epi8(
-            _mm_cvtsi32_si128(codes), _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0));
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu8_epi32(spread), 23));
-      }
-    }
-    return _mm256_set_m128(_mm_set1_ps(linear_f32::scale_at(w, row, col + 32)),
-                           _mm_set1_ps(linear_f32::scale_at(w, row, col)));
+  SEEKLINE_MEMBER __m256 spread(const float* scales) const {
+    double both;  // two f32 to all quarters, then each to its half
+    __builtin_memcpy(&both, scales, 8);
+    return _mm256_permutevar_ps(_mm256_castpd_ps(_mm256_set1_pd(both)), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
   }
 };
 
@@ -153,13 +152,16 @@ void prepare(WeightKind kind, Arithmetic, BlockQuantizer quantizer, const float*
       case WeightKind::kE2M1:
         linear_f32::permute<E2M1>(values, count, row + first);
         break;
-      default:
+      case WeightKind::kE4M3:
         linear_f32::permute<E4M3>(values, count, row + first);
+        break;
+      default:
+        linear_f32::permute<F32>(values, count, row + first);
     }
   }
 }
 
-std::int64_t matmul_scratch_bytes(std::int64_t k) { return linear_f32::tile_bytes(k); }
+std::int64_t matmul_scratch_bytes(std::int64_t k) { return linear_f32::scratch_bytes(k); }
 
 void matmul(const Matmul& m) {
   SEEKLINE_CHECK(m.w.scale_kind == ScaleKind::kNone || m.w.block_cols == 32 || m.w.block_cols == 128,

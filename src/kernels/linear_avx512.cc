@@ -9,8 +9,6 @@
 namespace seekline::avx512 {
 namespace {
 
-using linear_f32::Row;
-
 struct V {
   using F = __m512;
   static constexpr int kLanes = 16, kTokens = 4;
@@ -28,29 +26,34 @@ struct V {
 
 struct F32 {
   static constexpr int kBytes = 64, kWeights = 16, kVectors = 1;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m512* v) const { v[0] = _mm512_loadu_ps(p); }
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+    take(0, _mm512_loadu_ps(p));
+  }
 };
 
 struct F16 {
   static constexpr int kBytes = 32, kWeights = 16, kVectors = 1;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m512* v) const {
-    v[0] = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
+    take(0, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
   }
 };
 
 /// Even weights, then odd ones: the halves of 32-bit lanes.
 struct BF16 {
   static constexpr int kBytes = 64, kWeights = 32, kVectors = 2;
-  static constexpr bool kScaled = false;
+  static constexpr int kScales = 0;
   static constexpr int place(int i) { return i % 2 * 16 + i / 2; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m512* v) const {
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
     const __m512i words = _mm512_loadu_si512(p);
-    v[0] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
-    v[1] = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
+    take(0, _mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+    take(1, _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u)))));
   }
 };
 
@@ -58,52 +61,41 @@ struct BF16 {
 /// / 256.
 struct E4M3 {
   static constexpr int kBytes = 32, kWeights = 32, kVectors = 2;
-  static constexpr bool kScaled = true;
+  static constexpr int kScales = 1;
+  static constexpr float kFactor = 256;
   static constexpr int place(int i) { return i; }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m512* v) const {
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     __m512i words = _mm512_slli_epi16(_mm512_cvtepu8_epi16(bytes), 8);
     words = _mm512_and_si512(_mm512_srai_epi16(words, 1), _mm512_set1_epi16(static_cast<short>(0xBFFF)));
-    v[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(words));
-    v[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(words, 1));
+    take(0, _mm512_cvtph_ps(_mm512_castsi512_si256(words)));
+    take(1, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(words, 1)));
   }
-  SEEKLINE_MEMBER __m512 scale(const WeightView& w, const Row& row, std::int64_t col) const {
-    return _mm512_set1_ps(256.0f * linear_f32::scale_at(w, row, col));
-  }
+  SEEKLINE_MEMBER __m512 spread(const float* scales) const { return _mm512_set1_ps(scales[0]); }
 };
 
 /// Lane d of vector j is weight 8 d + j: nibble j of a 32-bit lane.
 struct E2M1 {
   static constexpr int kBytes = 64, kWeights = 128, kVectors = 8;
-  static constexpr bool kScaled = true;
+  static constexpr int kScales = 4;
+  static constexpr float kFactor = 1;
   static constexpr int place(int i) { return i % 8 * 16 + i / 8; }
   __m512 table;
   SEEKLINE_MEMBER E2M1() {
     table = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f, -2.0f,
                            -3.0f, -4.0f, -6.0f);
   }
-  SEEKLINE_MEMBER void decode(const std::uint8_t* p, __m512* v) const {
+  template <class Take>
+  SEEKLINE_MEMBER void decode(const std::uint8_t* p, Take take) const {
     const __m512i nibbles = _mm512_loadu_si512(p);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j)  // vpermps looks at the lowest 4 bits
-      v[j] = _mm512_permutexvar_ps(_mm512_srli_epi32(nibbles, static_cast<unsigned>(4 * j)), table);
+      take(j, _mm512_permutexvar_ps(_mm512_srli_epi32(nibbles, static_cast<unsigned>(4 * j)), table));
   }
-  SEEKLINE_MEMBER __m512 scale(const WeightView& w, const Row& row, std::int64_t col) const {
-    if (col + kWeights <= w.cols) {  // four bytes at once, where none is 2^-127
-      std::uint32_t codes;
-      __builtin_memcpy(&codes, row.scales + (col >> 5), 4);
-      if (((codes - 0x01010101u) & ~codes & 0x80808080u) == 0) {
-        const __m128i spread =
-            _mm_shuffle_epi8(_mm_cvtsi32_si128(static_cast<int>(codes)),
-                             _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(spread), 23));
-      }
-    }
-    const __m128 s =
-        _mm_setr_ps(linear_f32::scale_at(w, row, col), linear_f32::scale_at(w, row, col + 32),
-                    linear_f32::scale_at(w, row, col + 64), linear_f32::scale_at(w, row, col + 96));
+  SEEKLINE_MEMBER __m512 spread(const float* scales) const {
     const __m512i lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    return _mm512_permutexvar_ps(lane, _mm512_castps128_ps512(s));
+    return _mm512_permutexvar_ps(lane, _mm512_broadcast_f32x4(_mm_loadu_ps(scales)));
   }
 };
 
@@ -131,7 +123,7 @@ void prepare(WeightKind kind, Arithmetic, BlockQuantizer quantizer, const float*
   }
 }
 
-std::int64_t matmul_scratch_bytes(std::int64_t k) { return linear_f32::tile_bytes(k); }
+std::int64_t matmul_scratch_bytes(std::int64_t k) { return linear_f32::scratch_bytes(k); }
 
 void matmul(const Matmul& m) {
   SEEKLINE_CHECK(m.w.scale_kind == ScaleKind::kNone || m.w.block_cols == 32 || m.w.block_cols == 128,

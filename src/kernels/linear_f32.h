@@ -3,9 +3,9 @@
 // unscaled weights, summed by themselves, times the step's scales. Few tokens decode in registers, many from
 // a decoded tile; the vectors and their order are the same, so the sums are.
 //
-// `V` is the vector type of a level, `D` decodes one kind of weight to vectors without their scales; where
-// D::kScaled, D::scale gives the lanes' scales of a step, and a factor that decoding left out. Both live in
-// the level's own file.
+// `V` is the vector type of a level, `D` decodes one kind of weight to vectors without their scales. Where
+// D::kScales, the scales of a step's blocks of 32 columns are f32 by then, times D::kFactor, which decoding
+// leaves out, and D::spread gives them to the lanes. Both live in the level's own file.
 #pragma once
 
 #include "formats/weight_view.h"
@@ -20,12 +20,6 @@ inline constexpr std::int64_t kTileRows = 8;
 
 /// Bytes between a line that is read and the line of its run that is fetched with it.
 inline constexpr std::int64_t kAhead = 2048;
-
-/// Where one weight row lies.
-struct Row {
-  const std::uint8_t* data;
-  const std::uint8_t* scales;  ///< of this row's block row
-};
 
 SEEKLINE_SIMD std::int64_t row_bytes(const WeightView& w) {
   switch (w.kind) {
@@ -42,72 +36,90 @@ SEEKLINE_SIMD std::int64_t row_bytes(const WeightView& w) {
   return 0;
 }
 
-SEEKLINE_SIMD Row row_at(const WeightView& w, std::int64_t r) {
-  Row row{w.data + r * row_bytes(w), nullptr};
-  if (w.scale_kind != ScaleKind::kNone) {
-    const std::int64_t scale_cols = (w.cols + w.block_cols - 1) / w.block_cols;
-    row.scales = w.scales + r / w.block_rows * scale_cols * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
-  }
-  return row;
+SEEKLINE_SIMD std::int64_t steps(std::int64_t k, int weights) { return (k + weights - 1) / weights; }
+
+/// The longest step of any kind, in weights: prepared rows and tiles are padded to it.
+inline constexpr std::int64_t kLongestStep = 128;
+
+SEEKLINE_SIMD std::int64_t padded(std::int64_t k) {
+  return (k + kLongestStep - 1) / kLongestStep * kLongestStep;
 }
 
-/// The scale of column `col`, of the last block where `col` lies past the end.
-SEEKLINE_SIMD float scale_at(const WeightView& w, const Row& row, std::int64_t col) {
-  // Blocks are powers of two wide; a division here would cost as much as the products of a step.
-  const std::int64_t block =
-      (col < w.cols ? col : w.cols - 1) >> __builtin_ctz(static_cast<unsigned>(w.block_cols));
-  float scale;
-  if (w.scale_kind == ScaleKind::kF32) {
-    __builtin_memcpy(&scale, row.scales + 4 * block, 4);
-  } else {
-    const std::uint32_t code = row.scales[block], bits = code == 0 ? 0x400000u : code << 23;
-    __builtin_memcpy(&scale, &bits, 4);
-  }
-  return scale;
+/// Room for the scales of a row, in whole vectors.
+SEEKLINE_SIMD std::int64_t scale_floats(std::int64_t k) { return (padded(k) / 32 + 15) / 16 * 16; }
+
+/// Few tokens take the scales of kRows rows, many those of one and a tile, whose steps are at most half as
+/// long again as their weights.
+SEEKLINE_SIMD std::int64_t scratch_bytes(std::int64_t k) {
+  return scale_floats(k) * kRows * 4 + padded(k) * kTileRows * 6;
 }
+
+/// The scales of row r, as they lie; null where there are none.
+SEEKLINE_SIMD const std::uint8_t* scales_of(const WeightView& w, std::int64_t r) {
+  if (w.scale_kind == ScaleKind::kNone) return nullptr;
+  return w.scales + r / w.block_rows * steps(w.cols, w.block_cols) * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
+}
+
+/// A ue8m0 code. 0 is 2^-127, a subnormal f32.
+SEEKLINE_SIMD float power_of(std::uint8_t code) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(code) << 23;
+  return __builtin_bit_cast(float, bits > 0x400000u ? bits : 0x400000u);
+}
+
+/// Scales of the blocks of 32 columns [first, first + count) of a row, times a factor; past the end of the
+/// row the last one's.
+SEEKLINE_SIMD void unpack_scales(const WeightView& w, const std::uint8_t* scales, std::int64_t first,
+                                 std::int64_t count, float factor, float* out) {
+  const std::int64_t last = (w.cols - 1) >> 5;
+  const int shift = w.block_cols == 32 ? 0 : 2;
+  std::int64_t i = 0;
+  if (w.scale_kind == ScaleKind::kUE8M0 && shift == 0)
+    for (; i < count && first + i <= last; ++i) out[i] = factor * power_of(scales[first + i]);
+  for (; i < count; ++i) {
+    const std::int64_t block = (first + i < last ? first + i : last) >> shift;
+    float scale;
+    if (w.scale_kind == ScaleKind::kF32) {
+      __builtin_memcpy(&scale, scales + 4 * block, 4);
+    } else {
+      scale = power_of(scales[block]);
+    }
+    out[i] = factor * scale;
+  }
+}
+
+/// Decoding gives the vectors of a step one by one, so that what uses them as they come needs no registers
+/// for all. This keeps them.
+template <class V>
+struct Store {
+  typename V::F* out;
+  SEEKLINE_MEMBER void operator()(int i, typename V::F v) const { out[i] = v; }
+};
 
 /// Decodes step `s` of a row without scales; past the end of the row weights are 0.
 template <class V, class D>
-SEEKLINE_SIMD void decode_codes(const WeightView& w, const D& d, const Row& row, std::int64_t s,
+SEEKLINE_SIMD void decode_codes(const WeightView& w, const D& d, const std::uint8_t* row, std::int64_t s,
                                 typename V::F* out) {
   const std::int64_t at = s * D::kBytes, left = row_bytes(w) - at;
   if (left >= D::kBytes) {
-    d.decode(row.data + at, out);
+    d.decode(row + at, Store<V>{out});
   } else {
     std::uint8_t padded[D::kBytes] = {};
-    __builtin_memcpy(padded, row.data + at, static_cast<std::size_t>(left));
-    d.decode(padded, out);
+    __builtin_memcpy(padded, row + at, static_cast<std::size_t>(left));
+    d.decode(padded, Store<V>{out});
   }
 }
 
 /// The same with scales: the weights themselves.
 template <class V, class D>
-SEEKLINE_SIMD void decode_step(const WeightView& w, const D& d, const Row& row, std::int64_t s,
+SEEKLINE_SIMD void decode_step(const WeightView& w, const D& d, std::int64_t row, std::int64_t s,
                                typename V::F* out) {
-  decode_codes<V, D>(w, d, row, s, out);
-  if constexpr (D::kScaled) {
-    const typename V::F scale = d.scale(w, row, s * D::kWeights);
-    for (int i = 0; i < D::kVectors; ++i) out[i] = V::mul(out[i], scale);
+  decode_codes<V, D>(w, d, w.data + row * row_bytes(w), s, out);
+  if constexpr (D::kScales > 0) {
+    float scales[D::kScales];
+    unpack_scales(w, scales_of(w, row), s * D::kScales, D::kScales, D::kFactor, scales);
+    for (int i = 0; i < D::kVectors; ++i) out[i] = V::mul(out[i], d.spread(scales));
   }
 }
-
-/// sum + x * v of one step; x and v are D::kVectors vectors each.
-template <class V, class D>
-SEEKLINE_SIMD typename V::F add_step(typename V::F sum, const float* x, const typename V::F* v,
-                                     typename V::F scale) {
-  if constexpr (D::kScaled) {
-    typename V::F part = V::mul(v[0], V::load(x));
-#pragma GCC unroll 8
-    for (int i = 1; i < D::kVectors; ++i) part = V::fma(v[i], V::load(x + i * V::kLanes), part);
-    return V::fma(part, scale, sum);
-  } else {
-#pragma GCC unroll 8
-    for (int i = 0; i < D::kVectors; ++i) sum = V::fma(v[i], V::load(x + i * V::kLanes), sum);
-    return sum;
-  }
-}
-
-SEEKLINE_SIMD std::int64_t steps(std::int64_t k, int weights) { return (k + weights - 1) / weights; }
 
 /// Adds or sets the finished sums of the first `rows` rows of a group for one token.
 template <class V>
@@ -118,69 +130,121 @@ SEEKLINE_SIMD void finish(const Matmul& m, std::int64_t t, const std::int64_t* i
   for (int r = 0; r < rows; ++r) m.y[t][index[r]] = m.accumulate ? m.y[t][index[r]] + y[r] : y[r];
 }
 
-/// Adds the bytes [begin, end) of kRows rows; ahead[r] + at is the line to fetch beside the one at `at`.
+/// The rows of a group: where they lie, and their scales, unpacked where there are any.
+struct Rows {
+  std::int64_t index[kRows];
+  const std::uint8_t* data[kRows];
+  float* scales[kRows];
+};
+
+/// Adds step `s`, the bytes at data[r] of every row.
 template <class V, class D, int T>
-SEEKLINE_SIMD void add_span(const Matmul& m, const D& d, const Row* row, std::int64_t begin, std::int64_t end,
-                            const std::uint8_t* const* ahead, typename V::F (&sum)[T][kRows]) {
-  for (std::int64_t at = begin; at < end; at += D::kBytes) {
-    const std::int64_t s = at / D::kBytes;
+SEEKLINE_SIMD void add_rows(const Matmul& m, const D& d, const std::uint8_t* const* data,
+                            const float* const* scales, std::int64_t s, typename V::F (&sum)[T][kRows]) {
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      typename V::F v[D::kVectors], scale = V::zero();
-      decode_codes<V, D>(m.w, d, row[r], s, v);
-      if constexpr (D::kScaled) scale = d.scale(m.w, row[r], s * D::kWeights);
+  for (int r = 0; r < kRows; ++r) {
+    typename V::F part[T];
+    d.decode(data[r], [&](int i, typename V::F v) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-      for (int t = 0; t < T; ++t)
-        sum[t][r] =
-            add_step<V, D>(sum[t][r], reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights, v, scale);
-      _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at), _MM_HINT_T0);
+      for (int t = 0; t < T; ++t) {
+        const typename V::F x = V::load(reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights + i * V::kLanes);
+        if constexpr (D::kScales > 0) {
+          part[t] = i == 0 ? V::mul(v, x) : V::fma(v, x, part[t]);
+        } else {
+          sum[t][r] = V::fma(v, x, sum[t][r]);
+        }
+      }
+    });
+    if constexpr (D::kScales > 0) {
+      const typename V::F scale = d.spread(scales[r] + s * D::kScales);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) sum[t][r] = V::fma(part[t], scale, sum[t][r]);
     }
   }
+}
+
+/// Adds the whole steps in bytes [begin, end); ahead[r] + at is the line to fetch beside the one at `at`.
+template <class V, class D, int T>
+SEEKLINE_SIMD void add_span(const Matmul& m, const D& d, const Rows& rows, std::int64_t begin,
+                            std::int64_t end, const std::uint8_t* const* ahead,
+                            typename V::F (&sum)[T][kRows]) {
+  for (std::int64_t at = begin; at < end; at += D::kBytes) {
+    const std::uint8_t* data[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      data[r] = rows.data[r] + at;
+      _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at), _MM_HINT_T0);
+    }
+    add_rows<V, D, T>(m, d, data, rows.scales, at / D::kBytes, sum);
+  }
+}
+
+/// What is left of a row behind its whole steps.
+template <class V, class D, int T>
+SEEKLINE_SIMD void add_rest(const Matmul& m, const D& d, const Rows& rows, std::int64_t at, std::int64_t left,
+                            typename V::F (&sum)[T][kRows]) {
+  std::uint8_t padded[kRows][D::kBytes] = {};
+  const std::uint8_t* data[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    __builtin_memcpy(padded[r], rows.data[r] + at, static_cast<std::size_t>(left));
+    data[r] = padded[r];
+  }
+  add_rows<V, D, T>(m, d, data, rows.scales, at / D::kBytes, sum);
 }
 
 template <class V, class D, int T>
 void few(const Matmul& m) {
   const D d;
-  const std::int64_t bytes = row_bytes(m.w);
+  const std::int64_t bytes = row_bytes(m.w), whole = bytes / D::kBytes * D::kBytes;
+  const std::int64_t scales = steps(m.w.cols, D::kWeights) * D::kScales;
   const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
+  const std::uint8_t* unpacked[kRows] = {};
+  Rows rows;
+  for (int r = 0; r < kRows; ++r) rows.scales[r] = reinterpret_cast<float*>(m.scratch) + r * scales;
   for (std::int64_t i = 0; i < runs.groups(); ++i) {
-    std::int64_t index[kRows];
-    Row row[kRows];
-    const std::uint8_t* data[kRows];
     for (int r = 0; r < kRows; ++r) {
-      index[r] = runs.row(i, r);
-      row[r] = row_at(m.w, index[r]);
-      data[r] = row[r].data;
+      rows.index[r] = runs.row(i, r);
+      rows.data[r] = m.w.data + rows.index[r] * bytes;
+      if constexpr (D::kScales > 0) {
+        const std::uint8_t* of_row = scales_of(m.w, rows.index[r]);
+        if (of_row != unpacked[r]) unpack_scales(m.w, of_row, 0, scales, D::kFactor, rows.scales[r]);
+        unpacked[r] = of_row;
+      }
     }
-    const simd::Fetching<kRows> fetching(runs, i, data, bytes, D::kBytes, kAhead, m.prefetch);
+    if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(unpacked, (m.w.cols + 31) / 32);
+    const simd::Fetching<kRows> fetching(runs, i, rows.data, bytes, D::kBytes, kAhead, m.prefetch);
+    const std::int64_t within = fetching.within < whole ? fetching.within : whole;
     typename V::F sum[T][kRows];
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
-    add_span<V, D, T>(m, d, row, 0, fetching.within, fetching.near, sum);
-    add_span<V, D, T>(m, d, row, fetching.within, bytes, fetching.far, sum);
+    add_span<V, D, T>(m, d, rows, 0, within, fetching.near, sum);
+    add_span<V, D, T>(m, d, rows, within, whole, fetching.far, sum);
+    if (whole < bytes) add_rest<V, D, T>(m, d, rows, whole, bytes - whole, sum);
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
-      finish<V>(m, t, index, runs.rows(i), sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
+      finish<V>(m, t, rows.index, runs.rows(i), sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
   }
 }
 
 /// Floats of one step in a decoded tile: the vectors, then the scales where there are any.
 template <class V, class D>
 constexpr std::int64_t step_floats() {
-  return std::int64_t{D::kVectors + (D::kScaled ? 1 : 0)} * V::kLanes;
+  return std::int64_t{D::kVectors + (D::kScales > 0 ? 1 : 0)} * V::kLanes;
 }
 
+/// `scales` has room for those of a row.
 template <class V, class D>
-void decode_row(const WeightView& w, std::int64_t r, float* out) {
+void decode_row(const WeightView& w, std::int64_t r, float* scales, float* out) {
   const D d;
-  const Row row = row_at(w, r);
-  for (std::int64_t s = 0; s < steps(w.cols, D::kWeights); ++s, out += step_floats<V, D>()) {
+  const std::int64_t count = steps(w.cols, D::kWeights);
+  if constexpr (D::kScales > 0) unpack_scales(w, scales_of(w, r), 0, count * D::kScales, D::kFactor, scales);
+  for (std::int64_t s = 0; s < count; ++s, out += step_floats<V, D>()) {
     typename V::F v[D::kVectors];
-    decode_codes<V, D>(w, d, row, s, v);
+    decode_codes<V, D>(w, d, w.data + r * row_bytes(w), s, v);
     for (int i = 0; i < D::kVectors; ++i) V::store(out + i * V::kLanes, v[i]);
-    if constexpr (D::kScaled) V::store(out + D::kVectors * V::kLanes, d.scale(w, row, s * D::kWeights));
+    if constexpr (D::kScales > 0) V::store(out + D::kVectors * V::kLanes, d.spread(scales + s * D::kScales));
   }
 }
 
@@ -206,7 +270,7 @@ SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, const float* const*
             V::load(reinterpret_cast<const float*>(m.x[t + u]) + s * D::kWeights + i * V::kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
-          if constexpr (D::kScaled) {
+          if constexpr (D::kScales > 0) {
             part[u][r] = i == 0 ? V::mul(wv[r], x) : V::fma(wv[r], x, part[u][r]);
           } else {
             total[u][r] = V::fma(wv[r], x, total[u][r]);
@@ -214,7 +278,7 @@ SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, const float* const*
         }
       }
     }
-    if constexpr (D::kScaled) {
+    if constexpr (D::kScales > 0) {
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const typename V::F scale = V::load(w[r] + s * step_floats<V, D>() + D::kVectors * V::kLanes);
@@ -234,7 +298,7 @@ SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, const float* const*
 template <class V, class D, int T>
 SEEKLINE_SIMD void multiply_rows(const Matmul& m, std::int64_t t, std::int64_t row, std::int64_t rows,
                                  const float* const* w, std::int64_t count) {
-  constexpr int kHalf = D::kScaled && V::kFewRegisters ? kRows / 2 : kRows;
+  constexpr int kHalf = (D::kScales > 0) && V::kFewRegisters ? kRows / 2 : kRows;
   typename V::F sum[T][kRows];
   for (int r = 0; r < kRows; r += kHalf) {
     typename V::F some[T][kRows];
@@ -251,10 +315,11 @@ template <class V, class D>
 void many(const Matmul& m) {
   const std::int64_t count = steps(m.w.cols, D::kWeights), stride = count * step_floats<V, D>();
   const std::int64_t bytes = row_bytes(m.w);
-  float* tile = reinterpret_cast<float*>(m.scratch);
+  float* scales = reinterpret_cast<float*>(m.scratch);
+  float* tile = scales + scale_floats(m.w.cols);
   for (std::int64_t first = m.row_begin; first < m.row_end; first += kTileRows) {
     const std::int64_t tile_rows = m.row_end - first < kTileRows ? m.row_end - first : kTileRows;
-    for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, tile + r * stride);
+    for (std::int64_t r = 0; r < tile_rows; ++r) decode_row<V, D>(m.w, first + r, scales, tile + r * stride);
     const std::int64_t after = first + tile_rows, left = m.row_end - after;
     simd::Ahead ahead{m.w.data + after * bytes, (left < kTileRows ? left : kTileRows) * bytes / 64, 0};
     if (left == 0 && m.prefetch) ahead = {m.prefetch, m.prefetch_bytes / 64, 0};
@@ -317,16 +382,6 @@ void run(const Matmul& m) {
   if (m.tokens <= few_tokens<V>()) return few_of<V, D>(m);
   m.tokens <= 4 * few_tokens<V>() ? some<V, D>(m) : many<V, D>(m);
 }
-
-/// The longest step of any kind, in weights: prepared rows and tiles are padded to it.
-inline constexpr std::int64_t kLongestStep = 128;
-
-SEEKLINE_SIMD std::int64_t padded(std::int64_t k) {
-  return (k + kLongestStep - 1) / kLongestStep * kLongestStep;
-}
-
-/// A step of a tile is at most half as long again as its weights.
-SEEKLINE_SIMD std::int64_t tile_bytes(std::int64_t k) { return padded(k) * kTileRows * 6; }
 
 /// x in the order of D's vectors; `place(i)` is the position of weight i within a step.
 template <class D>

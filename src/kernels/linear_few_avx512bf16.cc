@@ -90,16 +90,6 @@ SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, __m512 (&sum)[kRows][
   }
 }
 
-/// Where every row has scales of its own, those of the next rows of the runs.
-SEEKLINE_SIMD void fetch_scales(const WeightView& w, const Group& g) {
-  if (w.kind != WeightKind::kE2M1) return;
-  const std::int64_t bytes = (w.cols + 31) / 32;
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r)
-    for (std::int64_t at = 0; at < bytes; at += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(g.scales[r] + bytes + at), _MM_HINT_T0);
-}
-
 template <Dots kForm, int T, class Lines>
 void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
   const std::int64_t bytes = weight_row_bytes(m.w);
@@ -107,7 +97,7 @@ void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
   for (std::int64_t i = 0; i < runs.groups(); ++i) {
     const Group g = group_at(m, lines, runs, i);
     const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, kAhead, m.prefetch);
-    fetch_scales(m.w, g);
+    if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(g.scales, (m.w.cols + 31) / 32);
     __m512 sum[kRows][T];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r)

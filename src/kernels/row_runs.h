@@ -45,4 +45,13 @@ struct Fetching {
   }
 };
 
+/// Where every row has `bytes` of scales of its own: those of the rows that follow these in their runs.
+template <int R>
+SEEKLINE_SIMD void fetch_scales(const std::uint8_t* const* scales, std::int64_t bytes) {
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+    for (std::int64_t at = 0; at < bytes; at += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(scales[r] + bytes + at), _MM_HINT_T0);
+}
+
 }  // namespace seekline::simd

@@ -40,7 +40,7 @@ void run(const TransposedMatmul& m) {
   for (std::int64_t col = m.col_begin; col < m.col_end; col += D::kWeights) {
     for (std::int64_t r = m.row_begin; r < m.row_end; ++r) {
       typename V::F v[D::kVectors];
-      linear_f32::decode_step<V, D>(m.w, d, linear_f32::row_at(m.w, r), col / D::kWeights, v);
+      linear_f32::decode_step<V, D>(m.w, d, r, col / D::kWeights, v);
       for (int i = 0; i < D::kVectors; ++i)
         V::store(tile + (r - m.row_begin) * D::kWeights + i * V::kLanes, v[i]);
     }
