@@ -24,6 +24,10 @@ void load_rows(const RowFormat& format, Arithmetic arithmetic, const RowRef* row
 std::int64_t attend_scratch_bytes(int queries);
 void attend(const AttendTile& tile);
 
+std::int64_t index_query_bytes(const RowFormat& format, int heads);
+void prepare_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out);
+void index_scores(const IndexScores& args);
+
 float dot(const float* a, const float* b, std::int64_t n);
 float dot3(const float* a, const float* b, const float* c, std::int64_t n);
 double dot_exact(const float* a, const float* b, std::int64_t n);

@@ -2,7 +2,6 @@
 #include "kernels/index_avx512.h"
 
 #include "core/check.h"
-#include "formats/elements.h"
 #include "kernels/attend_avx512.h"
 #include "kernels/avx512.h"
 
@@ -16,26 +15,6 @@ struct Pairs {
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
 };
-
-void prepare_fp4(const float* q, int width, int heads, std::uint8_t* out) {
-  const index_lanes::Query at = index_lanes::query_at(out, width, heads);
-  auto* values = reinterpret_cast<std::int8_t*>(out);
-  auto* correction = const_cast<std::int32_t*>(at.correction);
-  auto* scale = const_cast<float*>(at.scale);
-  for (int h = 0; h < heads; ++h) {
-    for (int first = 0; first < width; first += index_lanes::kBlock) {
-      const QuantizedBlock block = quantize_block(BlockQuantizer::kFp4Block32, {q + h * width + first, 32});
-      int sum = 0;
-      for (int i = 0; i < index_lanes::kBlock; ++i) {
-        const int value = static_cast<int>(2 * e2m1_to_f32(block.codes[i]));
-        sum += value;
-        values[h * width + first + i / 8 * 8 + i % 2 * 4 + i % 8 / 2] = static_cast<std::int8_t>(value);
-      }
-      *correction++ = -12 * sum;
-      *scale++ = block.scale * 0.25f;
-    }
-  }
-}
 
 /// 64 rows at a time, decoded to lanes; heads in groups.
 void f32_scores(const IndexScores& args) {
@@ -75,7 +54,7 @@ std::int64_t index_query_bytes(const RowFormat& format, int heads) {
 
 void prepare_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out) {
   SEEKLINE_CHECK(format.width <= index_lanes::kWidest, "an index key wider than a kernel holds");
-  if (format.kind == RowKind::kIndexFp4) return prepare_fp4(q, format.width, heads, out);
+  if (format.kind == RowKind::kIndexFp4) return index_lanes::prepare_query(q, format.width, heads, out);
   for (int h = 0; h < heads; ++h)
     quantize(row_layout(format).quantizer, q + h * format.width, format.width,
              reinterpret_cast<float*>(out) + h * format.width);

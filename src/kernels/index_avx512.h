@@ -1,36 +1,14 @@
-// Index scores over fp4 keys: lanes are 64 keys, queries are broadcast, heads are added in ascending order.
-//
-// A key nibble becomes 12 + 2 e2m1 (0 .. 24, unsigned), a query nibble 2 e2m1 (signed); the sum of a block is
-// corrected by -12 times the sum of the query's block. All of that is exact in int32, and so is the product
-// with the two scales, so the only roundings are the sums over blocks and heads: the same as the portable
-// level's, bit for bit.
+// Index scores over fp4 keys: lanes are 64 keys, queries are broadcast, heads are added in ascending order
+// (index_query.h has the arithmetic).
 #pragma once
 
+#include "kernels/index_query.h"
 #include "kernels/simd_avx512.h"
 #include "kernels/table.h"
 
 namespace seekline::index_lanes {
 
-inline constexpr int kBlock = 32, kKeys = 64, kHeads = 4;
-inline constexpr int kWidest = 1024;  ///< channels of a key
-
-/// A prepared query: [heads][width / 4] dwords of 4 int8 (of each 8 channels the even ones, then the odd
-/// ones, as nibbles unpack), [heads][blocks] int32 corrections, [heads][blocks] f32 quarter scales.
-struct Query {
-  const std::int32_t* values;
-  const std::int32_t* correction;
-  const float* scale;
-};
-
-SEEKLINE_SIMD Query query_at(const std::uint8_t* q, int width, int heads) {
-  const auto* values = reinterpret_cast<const std::int32_t*>(q);
-  const std::int32_t* correction = values + heads * (width / 4);
-  return {values, correction, reinterpret_cast<const float*>(correction + heads * (width / kBlock))};
-}
-
-SEEKLINE_SIMD std::int64_t query_bytes(int width, int heads) {
-  return std::int64_t{heads} * (width + width / kBlock * 8);
-}
+inline constexpr int kKeys = 64, kHeads = 4;
 
 struct Keys {
   alignas(64) std::int32_t values[kWidest / 4][kKeys];
@@ -42,7 +20,7 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
   const int dwords = args.format.width / 8, blocks = args.format.width / kBlock;
   const __m512i nibble = _mm512_set1_epi8(0x0F);
   const __m512i table =
-      _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+      _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kKeyBytes)));
   for (int group = 0; group < kKeys; group += 16) {
     for (int r = 0; r < 16; ++r)  // the keys after these 64
       for (int line = 0; line < dwords; line += 16)
@@ -122,7 +100,7 @@ SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, co
 
 template <class Op>
 void fp4_scores(const IndexScores& args) {
-  const int width = args.format.width, blocks = width / kBlock;
+  const int width = args.format.width;
   Keys keys;
   for (std::int64_t first = 0; first < args.rows; first += kKeys) {
     const std::int64_t count = args.rows - first < kKeys ? args.rows - first : kKeys;
@@ -132,11 +110,11 @@ void fp4_scores(const IndexScores& args) {
     int h = 0;
     for (; h + kHeads <= args.heads; h += kHeads) {
       add_heads<Op, kHeads>(q, args.weights + h, width, keys, scores);
-      q = {q.values + kHeads * (width / 4), q.correction + kHeads * blocks, q.scale + kHeads * blocks};
+      q = after(q, width, kHeads);
     }
     for (; h < args.heads; ++h) {
       add_heads<Op, 1>(q, args.weights + h, width, keys, scores);
-      q = {q.values + width / 4, q.correction + blocks, q.scale + blocks};
+      q = after(q, width, 1);
     }
     for (std::int64_t r = 0; r < count; r += 16)
       _mm512_mask_storeu_ps(args.scores + first + r, simd::first16(count - r), _mm512_load_ps(scores + r));

@@ -3,7 +3,6 @@
 #include "kernels/avx512.h"
 #include "kernels/avx512bf16.h"
 #include "kernels/levels.h"
-#include "kernels/portable.h"
 
 // The tables of the vector levels. Compiled without vector flags: it only names functions.
 namespace seekline {
@@ -25,9 +24,9 @@ constinit const Kernels kAvx2Kernels{
     .load_values = avx2::load_rows,
     .attend_scratch_bytes = avx2::attend_scratch_bytes,
     .attend = avx2::attend,
-    .index_query_bytes = portable::index_query_bytes,
-    .prepare_index_query = portable::prepare_index_query,
-    .index_scores = portable::index_scores,
+    .index_query_bytes = avx2::index_query_bytes,
+    .prepare_index_query = avx2::prepare_index_query,
+    .index_scores = avx2::index_scores,
     .dot = avx2::dot,
     .dot3 = avx2::dot3,
     .dot_exact = avx2::dot_exact,
