@@ -15,20 +15,22 @@ struct Family {
   WeightKind kind;
   ScaleKind scale_kind;
   int block_rows, block_cols;
+  Arithmetic arithmetic = Arithmetic::kFast;
 };
 
 const Family kFamilies[] = {{"bf16", WeightKind::kBF16, ScaleKind::kNone, 0, 0},
                             {"e4m3_32x32", WeightKind::kE4M3, ScaleKind::kUE8M0, 32, 32},
                             {"e4m3_128x128_f32", WeightKind::kE4M3, ScaleKind::kF32, 128, 128},
                             {"e2m1", WeightKind::kE2M1, ScaleKind::kUE8M0, 1, 32},
-                            {"f32", WeightKind::kF32, ScaleKind::kNone, 0, 0}};
+                            {"f32", WeightKind::kF32, ScaleKind::kNone, 0, 0},
+                            {"bf16, inputs f32", WeightKind::kBF16, ScaleKind::kNone, 0, 0, Arithmetic::kF32}};
 
 /// All matrices of one shape that fit the pool, one after the other, times the same tokens.
 class Layer {
  public:
   Layer(const Family& family, std::int64_t rows, std::int64_t cols, std::int64_t tokens,
         std::int64_t most_bytes)
-      : tokens_(tokens) {
+      : tokens_(tokens), arithmetic_(family.arithmetic) {
     view_ = {family.kind,       family.scale_kind, rows, cols, nullptr, nullptr,
              family.block_rows, family.block_cols};
     matrices_ = std::max<std::int64_t>(1, most_bytes / (view_.rows * view_.row_bytes()));
@@ -39,7 +41,7 @@ class Layer {
           family.scale_kind == ScaleKind::kF32 ? reinterpret_cast<const std::uint8_t*>(&scale)[i % 4] : 124;
     view_.scales = scales;
     const Kernels& k = kernels();
-    row_ = row_pitch(k.prepared_bytes(view_.kind, Arithmetic::kFast, cols));
+    row_ = row_pitch(k.prepared_bytes(view_.kind, arithmetic_, cols));
     std::uint8_t* prepared = arena_.bytes(row_ * tokens);
     scratch_bytes_ = (k.matmul_scratch_bytes(cols) + 63) / 64 * 64;
     scratch_ = arena_.bytes(scratch_bytes_ * pool().size());
@@ -48,7 +50,7 @@ class Layer {
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(t)) % 13) - 6;
-      k.prepare(view_.kind, Arithmetic::kFast, BlockQuantizer::kNone, values.data(), cols,
+      k.prepare(view_.kind, arithmetic_, BlockQuantizer::kNone, values.data(), cols,
                 prepared + t * row_);
       x_.push_back(prepared + t * row_);
       y_.push_back(out + t * rows);
@@ -67,7 +69,7 @@ class Layer {
         m.w = view_;
         m.w.data = weight_bytes() + i * view_.rows * view_.row_bytes();
         m.w.scales = view_.scales + i * view_.scale_bytes();
-        m.arithmetic = Arithmetic::kFast;
+        m.arithmetic = arithmetic_;
         m.row_begin = range.begin;
         m.row_end = range.end;
         m.x = x_.data();
@@ -86,6 +88,7 @@ class Layer {
  private:
   WeightView view_;
   std::int64_t tokens_, matrices_, row_, scratch_bytes_;
+  Arithmetic arithmetic_;
   Arena arena_;
   std::uint8_t* scratch_ = nullptr;
   std::vector<const std::uint8_t*> x_;
@@ -117,9 +120,9 @@ void many(benchmark::State& state) {
 
 BENCHMARK(few)
     ->ArgNames({"kind", "rows", "cols", "tokens"})
-    ->ArgsProduct({{0, 1, 2, 3, 4}, {2048}, {5120}, {1}})
-    ->ArgsProduct({{1, 3}, {2048}, {5120}, {2, 3, 4}})
-    ->ArgsProduct({{0, 1, 3, 4}, {2048}, {5120}, {5, 8, 16}})
+    ->ArgsProduct({{0, 1, 2, 3, 4, 5}, {2048}, {5120}, {1}})
+    ->ArgsProduct({{1, 3, 5}, {2048}, {5120}, {2, 3, 4}})
+    ->ArgsProduct({{0, 1, 3, 4, 5}, {2048}, {5120}, {5, 8, 16}})
     ->Args({3, 5120, 2304, 1})
     ->Args({1, 32768, 1280, 1})
     ->UseManualTime()

@@ -28,7 +28,7 @@ SEEKLINE_SIMD void add_fused(const __m512 (&w)[kRows], const std::uint8_t* const
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     __m512 xv = _mm512_loadu_ps(x[t] + at);
-    __asm__("" : "+v"(xv));  // loaded once, or g++ loads it again for every row
+    simd::in_register(xv);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) acc[r][t] = _mm512_fmadd_ps(w[r], xv, acc[r][t]);
   }
@@ -42,7 +42,9 @@ SEEKLINE_SIMD void add_vector(const RowStep<kVectors> (&rows)[kRows], int i, std
   if constexpr (kForm == Dots::kInstruction) {
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      const auto xv = reinterpret_cast<__m512bh>(_mm512_loadu_si512(x[t] + at));
+      __m512i words = _mm512_loadu_si512(x[t] + at);
+      simd::in_register(words);
+      const auto xv = reinterpret_cast<__m512bh>(words);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r)
         acc[r][t] = _mm512_dpbf16_ps(acc[r][t], reinterpret_cast<__m512bh>(rows[r].v[i]), xv);
@@ -128,7 +130,7 @@ struct E2M1Lines {
   SEEKLINE_MEMBER const std::uint8_t* scales_of(std::int64_t row) const { return w.scales + row * blocks; }
   SEEKLINE_MEMBER RowStep<1> load(const std::uint8_t* p, std::int64_t left) const {
     RowStep<1> step{{load_line(p, left)}};
-    __asm__("" : "+v"(step.v[0]));  // or g++ keeps it in memory for the shifts
+    simd::in_register(step.v[0]);
     return step;
   }
   /// Fused pairs take each weight from the table as an f32: the odd words of vector j are nibbles 4 + j of

@@ -11,6 +11,7 @@
 #include "formats/weight_view.h"
 #include "kernels/row_runs.h"
 #include "kernels/simd.h"
+#include "kernels/token_groups.h"
 #include "kernels/table.h"
 
 namespace seekline::linear_f32 {
@@ -141,17 +142,19 @@ struct Rows {
 template <class V, class D, int T>
 SEEKLINE_SIMD void add_rows(const Matmul& m, const D& d, const std::uint8_t* const* data,
                             const float* const* scales, std::int64_t s, typename V::F (&sum)[T][kRows]) {
+  const auto load_x = [&](int t, int i) __attribute__((always_inline)) {
+    return V::load(reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights + i * V::kLanes);
+  };
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     typename V::F part[T];
     d.decode(data[r], [&](int i, typename V::F v) __attribute__((always_inline)) {
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
-        const typename V::F x = V::load(reinterpret_cast<const float*>(m.x[t]) + s * D::kWeights + i * V::kLanes);
         if constexpr (D::kScales > 0) {
-          part[t] = i == 0 ? V::mul(v, x) : V::fma(v, x, part[t]);
+          part[t] = i == 0 ? V::mul(v, load_x(t, i)) : V::fma(v, load_x(t, i), part[t]);
         } else {
-          sum[t][r] = V::fma(v, x, sum[t][r]);
+          sum[t][r] = V::fma(v, load_x(t, i), sum[t][r]);
         }
       }
     });
@@ -263,11 +266,15 @@ SEEKLINE_SIMD void multiply(const Matmul& m, std::int64_t t, const float* const*
     for (int i = 0; i < D::kVectors; ++i) {
       typename V::F wv[R];
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) wv[r] = V::load(w[r] + s * step_floats<V, D>() + i * V::kLanes);
+      for (int r = 0; r < R; ++r) {
+        wv[r] = V::load(w[r] + s * step_floats<V, D>() + i * V::kLanes);
+        simd::in_register(wv[r]);
+      }
 #pragma GCC unroll 4
       for (int u = 0; u < T; ++u) {
-        const typename V::F x =
+        typename V::F x =
             V::load(reinterpret_cast<const float*>(m.x[t + u]) + s * D::kWeights + i * V::kLanes);
+        simd::in_register(x);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
           if constexpr (D::kScales > 0) {
@@ -354,33 +361,13 @@ SEEKLINE_SIMD void few_of(const Matmul& m) {
   }
 }
 
-/// Some more tokens than that: some rows at a time, so that all groups of tokens but the first find their
-/// weights in the second cache.
-template <class V, class D>
-void some(const Matmul& m) {
-  constexpr std::int64_t kBlock = 16;
-  Matmul part = m;
-  for (std::int64_t row = m.row_begin; row < m.row_end; row = part.row_end) {
-    part.row_begin = row;
-    part.row_end = m.row_end - row < kBlock ? m.row_end : row + kBlock;
-    for (std::int64_t t = 0; t < m.tokens; t += few_tokens<V>()) {
-      const std::int64_t left = m.tokens - t;
-      part.x = m.x + t;
-      part.y = m.y + t;
-      part.tokens = left < few_tokens<V>() ? left : few_tokens<V>();
-      const bool last = left <= few_tokens<V>();
-      part.prefetch = !last                      ? nullptr
-                      : part.row_end < m.row_end ? m.w.data + part.row_end * row_bytes(m.w)
-                                                 : m.prefetch;
-      few_of<V, D>(part);
-    }
-  }
-}
-
 template <class V, class D>
 void run(const Matmul& m) {
   if (m.tokens <= few_tokens<V>()) return few_of<V, D>(m);
-  m.tokens <= 4 * few_tokens<V>() ? some<V, D>(m) : many<V, D>(m);
+  if (m.tokens > 4 * few_tokens<V>()) return many<V, D>(m);
+  const std::int64_t each =
+      D::kScales > 0 ? simd::even_groups(m.tokens, few_tokens<V>()) : std::int64_t{few_tokens<V>()};
+  simd::in_groups(m, each, row_bytes(m.w), [](const Matmul& part) { few_of<V, D>(part); });
 }
 
 /// x in the order of D's vectors; `place(i)` is the position of weight i within a step.

@@ -53,7 +53,9 @@ SEEKLINE_SIMD void add_vector(const std::uint8_t* const* w, const std::uint8_t* 
     for (int r = 0; r < kRows; ++r) wv[r] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[r] + v * kX));
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
-      const auto xv = reinterpret_cast<__m512bh>(_mm512_loadu_si512(x[t] + v * kX));
+      __m512i words = _mm512_loadu_si512(x[t] + v * kX);
+      simd::in_register(words);
+      const auto xv = reinterpret_cast<__m512bh>(words);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) acc[t][r] = _mm512_dpbf16_ps(acc[t][r], wv[r], xv);
     }
@@ -62,10 +64,14 @@ SEEKLINE_SIMD void add_vector(const std::uint8_t* const* w, const std::uint8_t* 
     for (int half = 0; half < 2; ++half) {
       __m512 wv[kRows];
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) wv[r] = _mm512_loadu_ps(w[r] + v * kX + half * 64);
+      for (int r = 0; r < kRows; ++r) {
+        wv[r] = _mm512_loadu_ps(w[r] + v * kX + half * 64);
+        simd::in_register(wv[r]);
+      }
 #pragma GCC unroll 6
       for (int t = 0; t < T; ++t) {
-        const __m512 xv = _mm512_loadu_ps(x[t] + v * kX + half * 64);
+        __m512 xv = _mm512_loadu_ps(x[t] + v * kX + half * 64);
+        simd::in_register(xv);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) acc[t][r] = _mm512_fmadd_ps(wv[r], xv, acc[t][r]);
       }

@@ -2,6 +2,7 @@
 #include "kernels/avx512bf16.h"
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
+#include "kernels/token_groups.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -89,38 +90,14 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
   avx512::prepare(kind, arithmetic, quantizer, x, k, out);
 }
 
-namespace {
-
-/// Up to four times the few tokens: some rows at a time, so that all groups of tokens but the first find
-/// their weights in the second cache.
-void matmul_groups(const Matmul& m) {
-  constexpr std::int64_t kBlock = 32;  // a multiple of every scale block that x is scaled for
-  const std::int64_t groups = (m.tokens + kFewTokens - 1) / kFewTokens;
-  Matmul part = m;
-  for (std::int64_t row = m.row_begin; row < m.row_end; row = part.row_end) {
-    part.row_begin = row;
-    part.row_end = (row / kBlock + 1) * kBlock;
-    if (part.row_end >= m.row_end) part.row_end = m.row_end;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t first = m.tokens * g / groups;
-      part.x = m.x + first;
-      part.y = m.y + first;
-      part.tokens = m.tokens * (g + 1) / groups - first;
-      part.prefetch = g + 1 < groups             ? nullptr
-                      : part.row_end < m.row_end ? m.w.row(part.row_end)
-                                                 : m.prefetch;
-      matmul_few(part);
-    }
-  }
-}
-
-}  // namespace
-
 void matmul(const Matmul& m) {
   if (!in_bf16(m.w.kind, m.arithmetic)) return avx512::matmul(m);
   const NoSubnormals flushing;
   if (m.tokens <= kFewTokens) return matmul_few(m);
-  m.tokens <= 4 * kFewTokens ? matmul_groups(m) : matmul_many(m);
+  if (m.tokens > 4 * kFewTokens) return matmul_many(m);
+  const std::int64_t each =
+      m.w.kind == WeightKind::kBF16 ? kFewTokens : simd::even_groups(m.tokens, kFewTokens);
+  simd::in_groups(m, each, weight_row_bytes(m.w), matmul_few);
 }
 
 }  // namespace seekline::avx512bf16

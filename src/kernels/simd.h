@@ -10,6 +10,12 @@
 
 namespace seekline::simd {
 
+/// Keeps a vector in a register: g++ would rather load it again for every use.
+template <typename Vector>
+SEEKLINE_SIMD void in_register(Vector& v) {
+  __asm__("" : "+v"(v));
+}
+
 /// The next weights of memory, fetched a few lines at a time while others are multiplied.
 struct Ahead {
   const std::uint8_t* at;
