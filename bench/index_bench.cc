@@ -49,12 +49,16 @@ void select(benchmark::State& state) {
   std::vector<float> scores(static_cast<std::size_t>(state.range(0)));
   std::uint32_t word = 1;
   for (float& s : scores) s = static_cast<float>((word = word * 1664525u + 1013904223u) >> 8);
-  std::vector<std::int32_t> best(512);
+  std::vector<std::int32_t> best(512), scratch(scores.size());
+  Arena arena;
   Share share;
   for (auto _ : state)
     state.SetIterationTime(share.step(
         reinterpret_cast<const std::uint8_t*>(scores.data()), state.range(0) * 4,
-        [&] { benchmark::DoNotOptimize(select_top_k(scores.data(), state.range(0), 512, best.data())); }));
+        [&] {
+          benchmark::DoNotOptimize(
+              select_top_k(pool(), arena, scores.data(), state.range(0), 512, best.data(), scratch.data()));
+        }));
   state.counters["GB/s"] = static_cast<double>(state.range(0)) * 4 / share.work * 1e-9;
   state.counters["share"] = share.read / share.work;
 }

@@ -4,10 +4,11 @@
 
 #include <new>
 
+#include "core/system_memory.h"
+
 namespace seekline {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kMostAddresses = std::size_t{1} << 40;  // a terabyte costs nothing until it is used
 constexpr std::size_t kLeastAddresses = std::size_t{1} << 30;
 

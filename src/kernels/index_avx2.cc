@@ -47,8 +47,8 @@ void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys&
   const std::uint8_t* scale = args.scale + first * blocks;
   for (std::int64_t r = 0; r < kKeys; ++r)
     for (int b = 0; b < blocks; ++b) {
-      const std::uint32_t code = r < count ? scale[r * blocks + b] : 0u,
-                          bits = code == 0 ? 0x400000u : code << 23;
+      std::uint32_t bits = 0;
+      if (r < count) bits = scale[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{scale[r * blocks + b]} << 23;
       __builtin_memcpy(&keys.scale[b][r], &bits, 4);
     }
 }

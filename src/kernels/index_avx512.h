@@ -15,6 +15,28 @@ struct Keys {
   alignas(64) float scale[kWidest / kBlock][kKeys];
 };
 
+/// ue8m0 codes -> lanes of f32; 0 for missing keys (subnormal scales would slow the products down).
+SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, int blocks, Keys& keys) {
+  if (blocks == 4 && count == kKeys) {  // the codes of a key are one lane
+    for (int group = 0; group < kKeys; group += 16) {
+      const __m512i four = _mm512_loadu_si512(codes + group * 4);
+#pragma GCC unroll 4
+      for (unsigned b = 0; b < 4; ++b) {
+        const __m512i code = _mm512_and_si512(_mm512_srli_epi32(four, 8 * b), _mm512_set1_epi32(0xFF));
+        _mm512_store_si512(keys.scale[b] + group,
+                           _mm512_max_epu32(_mm512_slli_epi32(code, 23), _mm512_set1_epi32(0x400000)));
+      }
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < kKeys; ++r)
+    for (int b = 0; b < blocks; ++b) {
+      std::uint32_t bits = 0;
+      if (r < count) bits = codes[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{codes[r * blocks + b]} << 23;
+      __builtin_memcpy(&keys.scale[b][r], &bits, 4);
+    }
+}
+
 /// Up to 64 packed keys -> lanes; missing ones are 0.
 SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys& keys) {
   const int dwords = args.format.width / 8, blocks = args.format.width / kBlock;
@@ -22,9 +44,6 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
   const __m512i table =
       _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kKeyBytes)));
   for (int group = 0; group < kKeys; group += 16) {
-    for (int r = 0; r < 16; ++r)  // the keys after these 64
-      for (int line = 0; line < dwords; line += 16)
-        _mm_prefetch(args.data + ((first + kKeys + group + r) * dwords + line) * 4, _MM_HINT_T0);
     for (int chunk = 0; chunk < dwords; chunk += 16) {
       const __mmask16 m = simd::first16(dwords - chunk);
       __m512i block[16];
@@ -42,14 +61,7 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
       }
     }
   }
-  const std::uint8_t* scale = args.scale + first * blocks;
-  for (std::int64_t r = 0; r < count; ++r)
-    for (int b = 0; b < blocks; ++b) {
-      const std::uint32_t code = scale[r * blocks + b], bits = code == 0 ? 0x400000u : code << 23;
-      __builtin_memcpy(&keys.scale[b][r], &bits, 4);
-    }
-  for (std::int64_t r = count; r < kKeys; ++r)
-    for (int b = 0; b < blocks; ++b) keys.scale[b][r] = 0;
+  load_scales(args.scale + first * blocks, count, blocks, keys);
 }
 
 /// Adds weight * relu(q . key) of H heads to the scores of 64 keys.
@@ -105,10 +117,14 @@ void fp4_scores(const IndexScores& args) {
   for (std::int64_t first = 0; first < args.rows; first += kKeys) {
     const std::int64_t count = args.rows - first < kKeys ? args.rows - first : kKeys;
     load(args, first, count, keys);
+    // The keys after these, spread over the products.
+    const std::int64_t lines = kKeys * (width / 2) / 64;
+    simd::Ahead next{args.data + (first + kKeys) * (width / 2), lines, lines * kHeads / args.heads + 1};
     alignas(64) float scores[kKeys] = {};
     Query q = query_at(args.q, width, args.heads);
     int h = 0;
     for (; h + kHeads <= args.heads; h += kHeads) {
+      next.fetch();
       add_heads<Op, kHeads>(q, args.weights + h, width, keys, scores);
       q = after(q, width, kHeads);
     }

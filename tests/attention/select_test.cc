@@ -22,10 +22,18 @@ std::vector<std::int32_t> by_sorting(const std::vector<float>& scores, std::size
   return order;
 }
 
+// All ways to select must agree.
 std::vector<std::int32_t> selected(const std::vector<float>& scores, std::int64_t k) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(k));
-  out.resize(static_cast<std::size_t>(
-      select_top_k(scores.data(), static_cast<std::int64_t>(scores.size()), k, out.data())));
+  static ThreadPool pool(3);
+  static Arena arena;
+  const auto n = static_cast<std::int64_t>(scores.size());
+  std::vector<std::int32_t> out(static_cast<std::size_t>(k)), other(out), shared(out), scratch(scores.size());
+  out.resize(static_cast<std::size_t>(select_top_k(scores.data(), n, k, out.data())));
+  other.resize(static_cast<std::size_t>(select_top_k(scores.data(), n, k, other.data(), scratch.data())));
+  shared.resize(static_cast<std::size_t>(
+      select_top_k(pool, arena, scores.data(), n, k, shared.data(), scratch.data())));
+  EXPECT_EQ(other, out);
+  EXPECT_EQ(shared, out);
   return out;
 }
 
