@@ -7,7 +7,9 @@ namespace seekline::avx512 {
 namespace {
 
 struct F32 {
-  static constexpr int kPerDword = 1;
+  using Mode = attend_lanes::AnyMode;
+  static constexpr int kPerDword = 1, kHalves = 1;
+  SEEKLINE_MEMBER static __m512i half(__m512i dwords, int) { return dwords; }
   SEEKLINE_MEMBER static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
   }

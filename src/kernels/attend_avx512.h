@@ -4,7 +4,8 @@
 //   key form    [dwords of the width][64 rows]    lanes are rows, so scores need no sum across lanes
 //   value form  [rows / values per dword][width]  lanes are channels
 // A query's dwords, and later its softmax weights, are broadcast. Every score is one running sum along the
-// width, every output one along the rows; how many queries share a call does not matter to either.
+// width, every output one along the rows; how many queries share a call does not matter to either. Where an
+// operation takes a dword in two halves (Op::kHalves), queries and weights lie in a plane for each.
 #pragma once
 
 #include "formats/rows.h"
@@ -12,6 +13,9 @@
 #include "kernels/table.h"
 
 namespace seekline::attend_lanes {
+
+/// What an operation needs to be set while it runs: nothing.
+struct AnyMode {};
 
 inline constexpr int kQueries = 6;  ///< of one micro-kernel: 6 x 4 sums, 4 operands, 1 broadcast
 inline constexpr int kChunk = 128;  ///< channels decoded at once
@@ -91,18 +95,26 @@ SEEKLINE_SIMD void load_values(const RowRef* rows, int count, int first, int wid
 template <class Op, int Q>
 void scores(const AttendTile& tile, const std::int32_t* const* q, float (*out)[kTileRows]) {
   const auto* keys = reinterpret_cast<const std::int32_t*>(tile.keys);
+  const int columns = dwords<Op>(tile.key_width);
   __m512 sum[Q][4];
   for (auto& query : sum)
     for (auto& lanes : query) lanes = _mm512_setzero_ps();
-  for (int c = 0; c < dwords<Op>(tile.key_width); ++c) {
-    __m512i key[4];
+  {
+    [[maybe_unused]] const typename Op::Mode mode;
+    for (int c = 0; c < columns; ++c) {
+#pragma GCC unroll 2
+      for (int half = 0; half < Op::kHalves; ++half) {
+        __m512i key[4];
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) key[v] = _mm512_loadu_si512(keys + c * kTileRows + v * 16);
+        for (int v = 0; v < 4; ++v)
+          key[v] = Op::half(_mm512_loadu_si512(keys + c * kTileRows + v * 16), half);
 #pragma GCC unroll 6
-    for (int i = 0; i < Q; ++i) {
-      const __m512i x = _mm512_set1_epi32(q[i][c]);
+        for (int i = 0; i < Q; ++i) {
+          const __m512i x = _mm512_set1_epi32(q[i][half * columns + c]);
 #pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) sum[i][v] = Op::multiply_add(sum[i][v], key[v], x);
+          for (int v = 0; v < 4; ++v) sum[i][v] = Op::multiply_add(sum[i][v], key[v], x);
+        }
+      }
     }
   }
   const __m512 scale = _mm512_set1_ps(tile.scale);
@@ -152,15 +164,20 @@ SEEKLINE_SIMD void values(const AttendTile& tile, const std::int32_t (*weights)[
       const __m512 old = v == N - 1 ? _mm512_maskz_loadu_ps(last, out) : _mm512_loadu_ps(out);
       sum[i][v] = _mm512_mul_ps(old, _mm512_set1_ps(keep[i]));
     }
-  for (int r = 0; r < kTileRows / Op::kPerDword; ++r) {
-    __m512i value[N];
+  constexpr int kSteps = kTileRows / Op::kPerDword;
+  for (int r = 0; r < kSteps; ++r) {
+#pragma GCC unroll 2
+    for (int half = 0; half < Op::kHalves; ++half) {
+      __m512i value[N];
 #pragma GCC unroll 4
-    for (int v = 0; v < N; ++v) value[v] = _mm512_loadu_si512(rows + r * stride + 16 * v);
+      for (int v = 0; v < N; ++v)
+        value[v] = Op::half(_mm512_loadu_si512(rows + r * stride + 16 * v), half);
 #pragma GCC unroll 6
-    for (int i = 0; i < Q; ++i) {
-      const __m512i p = _mm512_set1_epi32(weights[i][r]);
+      for (int i = 0; i < Q; ++i) {
+        const __m512i p = _mm512_set1_epi32(weights[i][half * kSteps + r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < N; ++v) sum[i][v] = Op::multiply_add(sum[i][v], value[v], p);
+        for (int v = 0; v < N; ++v) sum[i][v] = Op::multiply_add(sum[i][v], value[v], p);
+      }
     }
   }
 #pragma GCC unroll 6
@@ -192,6 +209,7 @@ void attend_queries(const AttendTile& tile, const int* index) {
     keep[i] = softmax_step(s[i], tile.valid[index[i]], *states[i]);
     Op::pack_weights(s[i], weights[i]);
   }
+  [[maybe_unused]] const typename Op::Mode mode;
   int channel = 0;
   for (; channel + 64 <= padded16(tile.value_width); channel += 64)
     values<Op, Q, 4>(tile, weights, keep, states, channel);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel_cases.h"
+#include "kernels/dots.h"
 
 namespace seekline {
 namespace {
@@ -143,6 +144,30 @@ TEST(Attend, QueryAloneGivesTheBitsItGivesAmongOthers) {
         const Result alone = run(1);
         for (int together : {2, 5, 6, 7, 16, 17}) EXPECT_EQ(run(together), alone) << together;
       }
+}
+
+// On CPUs where the two round alike. Scores far apart, so that weights reach down to subnormal numbers.
+TEST(Attend, BothFormsOfDotsGiveTheSameBits) {
+  if (!isa_supported(Isa::kAvx512Bf16)) GTEST_SKIP() << "this CPU has no AVX512-BF16";
+  if (!dots_agree()) GTEST_SKIP() << "this CPU's VDPBF16PS rounds in a way of its own: it is always in force";
+  constexpr int kQueries = 8, kRows = 150;
+  const Kernels& level = kernels_at(Isa::kAvx512Bf16);
+  const Dots before = dots();
+  for (const Case& c : kCases)
+    for (const float spread : {1.0f, 60.0f}) {
+      SCOPED_TRACE(c.format.name());
+      const auto rows = normal_values(kRows * c.format.width, 5);
+      auto q = normal_values(kQueries * c.key_width, 6);
+      for (float& x : q) x *= spread;
+      const std::vector<int> visible(kQueries, kRows);
+      const auto with = [&](Dots form) {
+        use_dots(form);
+        return attend_all(level, Arithmetic::kFast, c.format, rows, q, c.key_width, c.value_first,
+                          c.value_width, kQueries, kQueries, kRows, visible);
+      };
+      EXPECT_EQ(with(Dots::kFusedPairs), with(Dots::kInstruction));
+    }
+  use_dots(before);
 }
 
 }  // namespace
