@@ -4,6 +4,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
 
 #include "core/check.h"
 
@@ -20,14 +22,21 @@ inline void relax() {
 #endif
 }
 
-// Keeps the calling thread on one of the processors that the process may use, where each worker can have its
-// own.
-void pin(int worker, int workers) {
+// Processors' worth of time that the process's control group may use, rounded up; 0 where nothing limits it.
+int quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double time = 0, period = 0;
+  if (!(file >> time >> period) || time <= 0 || period <= 0) return 0;  // "max" is no number
+  return static_cast<int>(std::ceil(time / period));
+}
+
+// Keeps the calling thread on the processor of this number among those that the process may use.
+void pin(int number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < workers) return;
+  if (quota() > 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || seen++ != worker) continue;
+    if (!CPU_ISSET(cpu, &allowed) || seen++ != number) continue;
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(cpu, &own);
@@ -45,9 +54,10 @@ WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int w
   return {std::min(first * grain, items), std::min(last * grain, items)};
 }
 
-ThreadPool::ThreadPool(int threads) : size_(std::max(1, threads)) {
-  threads_.reserve(static_cast<std::size_t>(size_ - 1));
-  for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { work(worker); });
+ThreadPool::ThreadPool(int workers)
+    : size_(std::max(1, workers)), thread_count_(std::min(size_, default_threads())) {
+  threads_.reserve(static_cast<std::size_t>(thread_count_ - 1));
+  for (int thread = 1; thread < thread_count_; ++thread) threads_.emplace_back([this, thread] { work(thread); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -60,11 +70,11 @@ void ThreadPool::dispatch(Call call, void* task) {
   SEEKLINE_CHECK(running_.load(std::memory_order_relaxed) == 0, "a stage was started inside a stage");
   call_ = call;
   task_ = task;
-  running_.store(size_ - 1, std::memory_order_relaxed);
+  running_.store(thread_count_ - 1, std::memory_order_relaxed);
   stage_.fetch_add(1, std::memory_order_release);
   stage_.notify_all();
-  call(task, 0);
-  // More threads than processors: yield soon, so that the workers we wait for can run.
+  call_workers(0);
+  // Others may need the processors: yield soon, so that the threads we wait for can run.
   for (int spins = 0; running_.load(std::memory_order_acquire) != 0; ++spins) {
     if (spins < 2000) {
       relax();
@@ -74,8 +84,12 @@ void ThreadPool::dispatch(Call call, void* task) {
   }
 }
 
-void ThreadPool::work(int worker) {
-  pin(worker, size_);
+void ThreadPool::call_workers(int thread) {
+  for (int worker = thread; worker < size_; worker += thread_count_) call_(task_, worker);
+}
+
+void ThreadPool::work(int thread) {
+  pin(thread);
   std::uint64_t seen = 0;
   for (;;) {
     std::uint64_t now = stage_.load(std::memory_order_acquire);
@@ -89,7 +103,7 @@ void ThreadPool::work(int worker) {
     }
     if (now & kStop) return;
     seen = now;
-    call_(task_, worker);
+    call_workers(thread);
     running_.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -97,8 +111,10 @@ void ThreadPool::work(int worker) {
 int default_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int count = static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  const int limit = quota();
+  return std::max(1, limit > 0 ? std::min(count, limit) : count);
 }
 
 }  // namespace seekline

@@ -20,12 +20,15 @@ struct WorkRange {
 /// on these numbers only; results must not depend on it (docs/exactness.md).
 WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int workers);
 
-/// Owns `threads - 1` threads; the caller of `run` is worker 0. One `run` at a time, from one thread.
-/// Workers spin for a short while after a stage and then park, so that an idle engine uses no CPU. They are
-/// pinned to a processor each where there are enough; the caller goes where the system puts it.
+/// A team of workers on as many threads, but no more than there are processors: a thread then is several
+/// workers, one after the other, since threads that wait for each other on one processor are far slower. The
+/// caller of `run` is the first thread. One `run` at a time, from one thread.
+/// Threads spin for a short while after a stage and then park, so that an idle engine uses no CPU. They are
+/// pinned to a processor each, unless the system limits time instead of processors; the caller goes where the
+/// system puts it.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);
+  explicit ThreadPool(int workers);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -52,17 +55,20 @@ class ThreadPool {
  private:
   using Call = void (*)(void*, int);
   void dispatch(Call call, void* task);
-  void work(int worker);
+  void work(int thread);
+  void call_workers(int thread);
 
   const int size_;
+  const int thread_count_;
   Call call_ = nullptr;
   void* task_ = nullptr;
   alignas(64) std::atomic<std::uint64_t> stage_{0};  // counts stages started; the top bit asks to stop
-  alignas(64) std::atomic<int> running_{0};          // workers that have not finished the stage
+  alignas(64) std::atomic<int> running_{0};          // threads that have not finished the stage
   std::vector<std::thread> threads_;
 };
 
-/// Threads to use by default: the processors this process may run on.
+/// Threads to use by default: the processors this process may run on, or that its control group (version 2)
+/// gives it the time of.
 int default_threads();
 
 }  // namespace seekline
