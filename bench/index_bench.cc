@@ -53,9 +53,8 @@ void select(benchmark::State& state) {
   Arena arena;
   Share share;
   for (auto _ : state)
-    state.SetIterationTime(share.step(
-        reinterpret_cast<const std::uint8_t*>(scores.data()), state.range(0) * 4,
-        [&] {
+    state.SetIterationTime(
+        share.step(reinterpret_cast<const std::uint8_t*>(scores.data()), state.range(0) * 4, [&] {
           benchmark::DoNotOptimize(
               select_top_k(pool(), arena, scores.data(), state.range(0), 512, best.data(), scratch.data()));
         }));

@@ -18,12 +18,13 @@ struct Family {
   Arithmetic arithmetic = Arithmetic::kFast;
 };
 
-const Family kFamilies[] = {{"bf16", WeightKind::kBF16, ScaleKind::kNone, 0, 0},
-                            {"e4m3_32x32", WeightKind::kE4M3, ScaleKind::kUE8M0, 32, 32},
-                            {"e4m3_128x128_f32", WeightKind::kE4M3, ScaleKind::kF32, 128, 128},
-                            {"e2m1", WeightKind::kE2M1, ScaleKind::kUE8M0, 1, 32},
-                            {"f32", WeightKind::kF32, ScaleKind::kNone, 0, 0},
-                            {"bf16, inputs f32", WeightKind::kBF16, ScaleKind::kNone, 0, 0, Arithmetic::kF32}};
+const Family kFamilies[] = {
+    {"bf16", WeightKind::kBF16, ScaleKind::kNone, 0, 0},
+    {"e4m3_32x32", WeightKind::kE4M3, ScaleKind::kUE8M0, 32, 32},
+    {"e4m3_128x128_f32", WeightKind::kE4M3, ScaleKind::kF32, 128, 128},
+    {"e2m1", WeightKind::kE2M1, ScaleKind::kUE8M0, 1, 32},
+    {"f32", WeightKind::kF32, ScaleKind::kNone, 0, 0},
+    {"bf16, inputs f32", WeightKind::kBF16, ScaleKind::kNone, 0, 0, Arithmetic::kF32}};
 
 /// All matrices of one shape that fit the pool, one after the other, times the same tokens.
 class Layer {
@@ -50,8 +51,7 @@ class Layer {
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(t)) % 13) - 6;
-      k.prepare(view_.kind, arithmetic_, BlockQuantizer::kNone, values.data(), cols,
-                prepared + t * row_);
+      k.prepare(view_.kind, arithmetic_, BlockQuantizer::kNone, values.data(), cols, prepared + t * row_);
       x_.push_back(prepared + t * row_);
       y_.push_back(out + t * rows);
     }

@@ -31,9 +31,8 @@ class IndexScan {
                                           queries_ + r * query_bytes_);
     });
     if (request.within)
-      gathered_ = compute.arena.bytes(
-          compute.pool.size() * kTaskRows *
-          (request.keys->row.data_bytes() + request.keys->row.scale_bytes()));
+      gathered_ = compute.arena.bytes(compute.pool.size() * kTaskRows *
+                                      (request.keys->row.data_bytes() + request.keys->row.scale_bytes()));
     for (std::int64_t r = 0; r < batch.count; ++r) {
       scored_[r] = request.within ? pooled_rows(r) : eligible(r);
       widest_ = std::max(widest_, scored_[r]);
@@ -120,7 +119,8 @@ class IndexScan {
           cache.page_rows(request_.keys->id, start, std::min(rows - done, block_rows - within));
       std::memcpy(data + done * data_bytes, page.data, static_cast<std::size_t>(page.rows * data_bytes));
       if (scale_bytes > 0)
-        std::memcpy(scale + done * scale_bytes, page.scale, static_cast<std::size_t>(page.rows * scale_bytes));
+        std::memcpy(scale + done * scale_bytes, page.scale,
+                    static_cast<std::size_t>(page.rows * scale_bytes));
       done += page.rows;
     }
     IndexScores args = request_for(row);
@@ -178,7 +178,9 @@ void select_rows(Compute& compute, const TokenBatch& batch, const IndexRequest& 
         if (first < last) scan.score(row, first, last, scores.row(i / tasks) + first, worker);
       }
     });
-    const auto best = [&](std::int64_t i) { return request.rows->items + (begin + i) * request.rows->capacity; };
+    const auto best = [&](std::int64_t i) {
+      return request.rows->items + (begin + i) * request.rows->capacity;
+    };
     const auto finish = [&](std::int64_t i, std::int64_t found, int worker) {
       const std::int64_t row = begin + i;
       for (std::int64_t j = 0; j < found; ++j) best(i)[j] = scan.store_row(row, best(i)[j]);

@@ -57,7 +57,8 @@ WorkRange static_split(std::int64_t items, std::int64_t grain, int worker, int w
 ThreadPool::ThreadPool(int workers)
     : size_(std::max(1, workers)), thread_count_(std::min(size_, default_threads())) {
   threads_.reserve(static_cast<std::size_t>(thread_count_ - 1));
-  for (int thread = 1; thread < thread_count_; ++thread) threads_.emplace_back([this, thread] { work(thread); });
+  for (int thread = 1; thread < thread_count_; ++thread)
+    threads_.emplace_back([this, thread] { work(thread); });
 }
 
 ThreadPool::~ThreadPool() {

@@ -170,8 +170,7 @@ SEEKLINE_SIMD void values(const AttendTile& tile, const std::int32_t (*weights)[
     for (int half = 0; half < Op::kHalves; ++half) {
       __m512i value[N];
 #pragma GCC unroll 4
-      for (int v = 0; v < N; ++v)
-        value[v] = Op::half(_mm512_loadu_si512(rows + r * stride + 16 * v), half);
+      for (int v = 0; v < N; ++v) value[v] = Op::half(_mm512_loadu_si512(rows + r * stride + 16 * v), half);
 #pragma GCC unroll 6
       for (int i = 0; i < Q; ++i) {
         const __m512i p = _mm512_set1_epi32(weights[i][half * kSteps + r]);

@@ -33,22 +33,23 @@ void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys&
       keys.values[2 * d][r] = word;
     }
   const __m256i nibble = _mm256_set1_epi8(0x0F);
-  const __m256i table = _mm256_broadcastsi128_si256(
-      _mm_load_si128(reinterpret_cast<const __m128i*>(index_lanes::kKeyBytes)));
+  const __m256i table =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(index_lanes::kKeyBytes)));
   for (int d = 0; d < dwords; ++d)
     for (int v = 0; v < kVectors; ++v) {
       auto* even = reinterpret_cast<__m256i*>(keys.values[2 * d] + 8 * v);
       auto* odd = reinterpret_cast<__m256i*>(keys.values[2 * d + 1] + 8 * v);
       const __m256i words = _mm256_load_si256(even);
       _mm256_store_si256(even, _mm256_shuffle_epi8(table, _mm256_and_si256(words, nibble)));
-      _mm256_store_si256(
-          odd, _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(words, 4), nibble)));
+      _mm256_store_si256(odd,
+                         _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(words, 4), nibble)));
     }
   const std::uint8_t* scale = args.scale + first * blocks;
   for (std::int64_t r = 0; r < kKeys; ++r)
     for (int b = 0; b < blocks; ++b) {
       std::uint32_t bits = 0;
-      if (r < count) bits = scale[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{scale[r * blocks + b]} << 23;
+      if (r < count)
+        bits = scale[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{scale[r * blocks + b]} << 23;
       __builtin_memcpy(&keys.scale[b][r], &bits, 4);
     }
 }
@@ -145,7 +146,8 @@ void f32_scores(const IndexScores& args) {
         for (int c = 0; c < pitch; c += 8)
 #pragma GCC unroll 4
           for (int i = 0; i < 4; ++i)
-            sum[i] = _mm256_fmadd_ps(_mm256_load_ps(keys + (r + i) * pitch + c), _mm256_loadu_ps(q + c), sum[i]);
+            sum[i] =
+                _mm256_fmadd_ps(_mm256_load_ps(keys + (r + i) * pitch + c), _mm256_loadu_ps(q + c), sum[i]);
         const __m128 dot = _mm_max_ps(simd8::reduce4(sum[0], sum[1], sum[2], sum[3]), _mm_setzero_ps());
         score = _mm_add_ps(score, _mm_mul_ps(_mm_set1_ps(args.weights[h]), dot));
       }

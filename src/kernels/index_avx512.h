@@ -32,7 +32,8 @@ SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, in
   for (std::int64_t r = 0; r < kKeys; ++r)
     for (int b = 0; b < blocks; ++b) {
       std::uint32_t bits = 0;
-      if (r < count) bits = codes[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{codes[r * blocks + b]} << 23;
+      if (r < count)
+        bits = codes[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{codes[r * blocks + b]} << 23;
       __builtin_memcpy(&keys.scale[b][r], &bits, 4);
     }
 }
@@ -41,8 +42,7 @@ SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, in
 SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys& keys) {
   const int dwords = args.format.width / 8, blocks = args.format.width / kBlock;
   const __m512i nibble = _mm512_set1_epi8(0x0F);
-  const __m512i table =
-      _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kKeyBytes)));
+  const __m512i table = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kKeyBytes)));
   for (int group = 0; group < kKeys; group += 16) {
     for (int chunk = 0; chunk < dwords; chunk += 16) {
       const __mmask16 m = simd::first16(dwords - chunk);

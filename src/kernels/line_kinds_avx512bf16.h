@@ -166,7 +166,8 @@ struct E2M1Lines {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       at_zero[r] = kNibble == 0 ? rows[r].v[0] : _mm512_srli_epi32(rows[r].v[0], 4 * kNibble);
-      weights[r] = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, at_zero[r], decoder.table));
+      weights[r] =
+          _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, at_zero[r], decoder.table));
     }
     add_fused(weights, x, at, acc);
 #pragma GCC unroll 4

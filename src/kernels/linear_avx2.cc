@@ -129,7 +129,8 @@ struct E2M1 {
   SEEKLINE_MEMBER __m256 spread(const float* scales) const {
     double both;  // two f32 to all quarters, then each to its half
     __builtin_memcpy(&both, scales, 8);
-    return _mm256_permutevar_ps(_mm256_castpd_ps(_mm256_set1_pd(both)), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+    return _mm256_permutevar_ps(_mm256_castpd_ps(_mm256_set1_pd(both)),
+                                _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
   }
 };
 

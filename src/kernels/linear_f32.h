@@ -11,8 +11,8 @@
 #include "formats/weight_view.h"
 #include "kernels/row_runs.h"
 #include "kernels/simd.h"
-#include "kernels/token_groups.h"
 #include "kernels/table.h"
+#include "kernels/token_groups.h"
 
 namespace seekline::linear_f32 {
 
@@ -58,7 +58,8 @@ SEEKLINE_SIMD std::int64_t scratch_bytes(std::int64_t k) {
 /// The scales of row r, as they lie; null where there are none.
 SEEKLINE_SIMD const std::uint8_t* scales_of(const WeightView& w, std::int64_t r) {
   if (w.scale_kind == ScaleKind::kNone) return nullptr;
-  return w.scales + r / w.block_rows * steps(w.cols, w.block_cols) * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
+  return w.scales +
+         r / w.block_rows * steps(w.cols, w.block_cols) * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
 }
 
 /// A ue8m0 code. 0 is 2^-127, a subnormal f32.
@@ -148,16 +149,17 @@ SEEKLINE_SIMD void add_rows(const Matmul& m, const D& d, const std::uint8_t* con
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     typename V::F part[T];
-    d.decode(data[r], [&](int i, typename V::F v) __attribute__((always_inline)) {
+    d.decode(
+        data[r], [&](int i, typename V::F v) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) {
-        if constexpr (D::kScales > 0) {
-          part[t] = i == 0 ? V::mul(v, load_x(t, i)) : V::fma(v, load_x(t, i), part[t]);
-        } else {
-          sum[t][r] = V::fma(v, load_x(t, i), sum[t][r]);
-        }
-      }
-    });
+          for (int t = 0; t < T; ++t) {
+            if constexpr (D::kScales > 0) {
+              part[t] = i == 0 ? V::mul(v, load_x(t, i)) : V::fma(v, load_x(t, i), part[t]);
+            } else {
+              sum[t][r] = V::fma(v, load_x(t, i), sum[t][r]);
+            }
+          }
+        });
     if constexpr (D::kScales > 0) {
       const typename V::F scale = d.spread(scales[r] + s * D::kScales);
 #pragma GCC unroll 4

@@ -5,7 +5,8 @@
 
 namespace seekline {
 
-/// Reads [data, data + bytes) once, in a few streams. The result depends on every byte, so that nothing is skipped.
+/// Reads [data, data + bytes) once, in a few streams. The result depends on every byte, so that nothing is
+/// skipped.
 std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes);
 
 /// Multiplies and adds in registers alone, `rounds` times 24 vectors. Returns the operations done (a product
