@@ -11,12 +11,10 @@ namespace {
 constexpr int kQueries = 3;  // 3 x 4 sums, 4 operands
 constexpr int kWidestRow = 4096;
 
-SEEKLINE_SIMD int padded8(int n) { return (n + 7) / 8 * 8; }
-
 /// Scores of Q queries with all rows of the tile.
 template <int Q>
 SEEKLINE_SIMD void scores(const AttendTile& tile, const float* const* q, float (*out)[kTileRows]) {
-  const int width = padded8(tile.key_width);
+  const int width = simd8::padded8(tile.key_width);
   const auto* keys = reinterpret_cast<const float*>(tile.keys);
   for (int row = 0; row < kTileRows; row += 4) {
     const float* key = keys + row * width;
@@ -65,7 +63,7 @@ SEEKLINE_SIMD float softmax_step(float* s, int valid, AttendState& state) {
 template <int Q, int N>
 SEEKLINE_SIMD void values(const AttendTile& tile, const float (*weights)[kTileRows], const float* keep,
                           AttendState* const* states, int channel) {
-  const int width = padded8(tile.value_width);
+  const int width = simd8::padded8(tile.value_width);
   const float* rows = reinterpret_cast<const float*>(tile.values) + channel;
   const __m256i last = simd8::first8(tile.value_width - channel - 8 * (N - 1));
   __m256 sum[Q][N];
@@ -120,20 +118,20 @@ void attend_queries(const AttendTile& tile, const int* index) {
 
 }  // namespace
 
-std::int64_t query_bytes(Arithmetic, int width) { return std::int64_t{padded8(width)} * 4; }
+std::int64_t query_bytes(Arithmetic, int width) { return std::int64_t{simd8::padded8(width)} * 4; }
 
 void prepare_query(Arithmetic, const float* q, int width, std::uint8_t* out) {
   __builtin_memcpy(out, q, static_cast<std::size_t>(width) * 4);
-  __builtin_memset(out + width * 4, 0, static_cast<std::size_t>(padded8(width) - width) * 4);
+  __builtin_memset(out + width * 4, 0, static_cast<std::size_t>(simd8::padded8(width) - width) * 4);
 }
 
-std::int64_t tile_bytes(Arithmetic, int width) { return std::int64_t{kTileRows} * padded8(width) * 4; }
+std::int64_t tile_bytes(Arithmetic, int width) { return std::int64_t{kTileRows} * simd8::padded8(width) * 4; }
 
 void load_rows(const RowFormat& format, Arithmetic, const RowRef* rows, int count, int first, int width,
                std::uint8_t* tile) {
   SEEKLINE_CHECK(format.width <= kWidestRow, "a cache row wider than a kernel holds");
   const RowLayout layout = row_layout(format);
-  const int stride = padded8(width);
+  const int stride = simd8::padded8(width);
   auto* out = reinterpret_cast<float*>(tile);
   for (int r = 0; r < count; ++r, out += stride) {
     rows8::decode_channels(layout, rows[r], first, width, out);

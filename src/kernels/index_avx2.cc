@@ -15,8 +15,6 @@ using index_lanes::Query;
 
 constexpr int kKeys = 32, kVectors = kKeys / 8, kHeads = 2;
 
-SEEKLINE_SIMD int padded8(int n) { return (n + 7) / 8 * 8; }
-
 struct Keys {
   alignas(32) std::int32_t values[kWidest / 4][kKeys];
   alignas(32) float scale[kWidest / kBlock][kKeys];
@@ -44,14 +42,7 @@ void load(const IndexScores& args, std::int64_t first, std::int64_t count, Keys&
       _mm256_store_si256(odd,
                          _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(words, 4), nibble)));
     }
-  const std::uint8_t* scale = args.scale + first * blocks;
-  for (std::int64_t r = 0; r < kKeys; ++r)
-    for (int b = 0; b < blocks; ++b) {
-      std::uint32_t bits = 0;
-      if (r < count)
-        bits = scale[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{scale[r * blocks + b]} << 23;
-      __builtin_memcpy(&keys.scale[b][r], &bits, 4);
-    }
+  index_lanes::spread_scales<kKeys>(args.scale + first * blocks, count, blocks, keys.scale);
 }
 
 /// The dot products of H heads with kKeys keys. A pair of products is at most 24 * 12 * 2, and eight pairs of
@@ -129,7 +120,7 @@ void fp4_scores(const IndexScores& args) {
 
 /// Heads one after the other, four keys at a time.
 void f32_scores(const IndexScores& args) {
-  const int width = args.format.width, pitch = padded8(width);
+  const int width = args.format.width, pitch = simd8::padded8(width);
   const std::int64_t data_bytes = args.format.data_bytes(), scale_bytes = args.format.scale_bytes();
   alignas(32) float keys[kWidest * kTileRows];
   for (std::int64_t first = 0; first < args.rows; first += kTileRows) {
@@ -162,7 +153,7 @@ void f32_scores(const IndexScores& args) {
 
 std::int64_t index_query_bytes(const RowFormat& format, int heads) {
   return format.kind == RowKind::kIndexFp4 ? index_lanes::query_bytes(format.width, heads)
-                                           : std::int64_t{heads} * padded8(format.width) * 4;
+                                           : std::int64_t{heads} * simd8::padded8(format.width) * 4;
 }
 
 void prepare_index_query(const RowFormat& format, const float* q, int heads, std::uint8_t* out) {
@@ -170,10 +161,10 @@ void prepare_index_query(const RowFormat& format, const float* q, int heads, std
   if (format.kind == RowKind::kIndexFp4) return index_lanes::prepare_query(q, format.width, heads, out);
   const auto width = static_cast<std::size_t>(format.width);
   for (int h = 0; h < heads; ++h) {
-    float* values = reinterpret_cast<float*>(out) + h * padded8(format.width);
+    float* values = reinterpret_cast<float*>(out) + h * simd8::padded8(format.width);
     quantize_values(row_layout(format).quantizer, {q + static_cast<std::size_t>(h) * width, width},
                     {values, width});
-    for (int i = format.width; i < padded8(format.width); ++i) values[i] = 0;
+    for (int i = format.width; i < simd8::padded8(format.width); ++i) values[i] = 0;
   }
 }
 

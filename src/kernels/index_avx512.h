@@ -15,7 +15,7 @@ struct Keys {
   alignas(64) float scale[kWidest / kBlock][kKeys];
 };
 
-/// ue8m0 codes -> lanes of f32; 0 for missing keys (subnormal scales would slow the products down).
+/// ue8m0 codes -> lanes of f32.
 SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, int blocks, Keys& keys) {
   if (blocks == 4 && count == kKeys) {  // the codes of a key are one lane
     for (int group = 0; group < kKeys; group += 16) {
@@ -29,13 +29,7 @@ SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, in
     }
     return;
   }
-  for (std::int64_t r = 0; r < kKeys; ++r)
-    for (int b = 0; b < blocks; ++b) {
-      std::uint32_t bits = 0;
-      if (r < count)
-        bits = codes[r * blocks + b] == 0 ? 0x400000u : std::uint32_t{codes[r * blocks + b]} << 23;
-      __builtin_memcpy(&keys.scale[b][r], &bits, 4);
-    }
+  spread_scales<kKeys>(codes, count, blocks, keys.scale);
 }
 
 /// Up to 64 packed keys -> lanes; missing ones are 0.

@@ -57,6 +57,14 @@ SEEKLINE_SIMD void prepare_query(const float* q, int width, int heads, std::uint
   }
 }
 
+/// The scales of up to kKeys keys -> lanes; 0 for missing keys (subnormal scales would slow products down).
+template <int kKeys>
+SEEKLINE_SIMD void spread_scales(const std::uint8_t* codes, std::int64_t count, int blocks,
+                                 float (*out)[kKeys]) {
+  for (std::int64_t r = 0; r < kKeys; ++r)
+    for (int b = 0; b < blocks; ++b) out[b][r] = r < count ? simd::power_of(codes[r * blocks + b]) : 0.0f;
+}
+
 /// The same head's place `heads` further on.
 SEEKLINE_SIMD Query after(const Query& q, int width, int heads) {
   const int blocks = width / kBlock;

@@ -19,9 +19,6 @@ namespace seekline::linear_f32 {
 inline constexpr int kRows = 4;  ///< rows streamed or multiplied together
 inline constexpr std::int64_t kTileRows = 8;
 
-/// Bytes between a line that is read and the line of its run that is fetched with it.
-inline constexpr std::int64_t kAhead = 2048;
-
 SEEKLINE_SIMD std::int64_t row_bytes(const WeightView& w) {
   switch (w.kind) {
     case WeightKind::kF32:
@@ -62,12 +59,6 @@ SEEKLINE_SIMD const std::uint8_t* scales_of(const WeightView& w, std::int64_t r)
          r / w.block_rows * steps(w.cols, w.block_cols) * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
 }
 
-/// A ue8m0 code. 0 is 2^-127, a subnormal f32.
-SEEKLINE_SIMD float power_of(std::uint8_t code) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(code) << 23;
-  return __builtin_bit_cast(float, bits > 0x400000u ? bits : 0x400000u);
-}
-
 /// Scales of the blocks of 32 columns [first, first + count) of a row, times a factor; past the end of the
 /// row the last one's.
 SEEKLINE_SIMD void unpack_scales(const WeightView& w, const std::uint8_t* scales, std::int64_t first,
@@ -76,14 +67,14 @@ SEEKLINE_SIMD void unpack_scales(const WeightView& w, const std::uint8_t* scales
   const int shift = w.block_cols == 32 ? 0 : 2;
   std::int64_t i = 0;
   if (w.scale_kind == ScaleKind::kUE8M0 && shift == 0)
-    for (; i < count && first + i <= last; ++i) out[i] = factor * power_of(scales[first + i]);
+    for (; i < count && first + i <= last; ++i) out[i] = factor * simd::power_of(scales[first + i]);
   for (; i < count; ++i) {
     const std::int64_t block = (first + i < last ? first + i : last) >> shift;
     float scale;
     if (w.scale_kind == ScaleKind::kF32) {
       __builtin_memcpy(&scale, scales + 4 * block, 4);
     } else {
-      scale = power_of(scales[block]);
+      scale = simd::power_of(scales[block]);
     }
     out[i] = factor * scale;
   }
@@ -217,7 +208,7 @@ void few(const Matmul& m) {
       }
     }
     if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(unpacked, (m.w.cols + 31) / 32);
-    const simd::Fetching<kRows> fetching(runs, i, rows.data, bytes, D::kBytes, kAhead, m.prefetch);
+    const simd::Fetching<kRows> fetching(runs, i, rows.data, bytes, D::kBytes, m.prefetch);
     const std::int64_t within = fetching.within < whole ? fetching.within : whole;
     typename V::F sum[T][kRows];
 #pragma GCC unroll 4

@@ -14,8 +14,6 @@ namespace {
 
 /// Rows at a time: no more sums than registers, with kFewTokens tokens.
 constexpr int kRows = 4;
-/// Bytes between a line that is read and the line of its run that is fetched with it.
-constexpr std::int64_t kAhead = 2048;
 
 /// Rows that are multiplied together; missing ones repeat the last.
 struct Group {
@@ -96,7 +94,7 @@ void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
   const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
   for (std::int64_t i = 0; i < runs.groups(); ++i) {
     const Group g = group_at(m, lines, runs, i);
-    const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, kAhead, m.prefetch);
+    const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, m.prefetch);
     if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(g.scales, (m.w.cols + 31) / 32);
     __m512 sum[kRows][T];
 #pragma GCC unroll 4

@@ -1,4 +1,5 @@
 #include "kernels/avx512bf16.h"
+#include "kernels/row_runs.h"
 #include "kernels/simd.h"
 
 namespace seekline::avx512bf16 {
@@ -13,14 +14,14 @@ SEEKLINE_SIMD void keep(__m512i v) { __asm__ volatile("" : : "v"(v)); }
 
 // Four streams, as products read weights (row_runs.h): a little faster than one wherever it was tried.
 std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes) {
-  constexpr int kStreams = 4, kAhead = 2048;
+  constexpr int kStreams = 4;
   const std::int64_t each = bytes / kStreams / 64 * 64;
   __m512i sum[kStreams] = {};
   for (std::int64_t i = 0; i < each; i += 64) {
 #pragma GCC unroll 4
     for (int s = 0; s < kStreams; ++s) {
       sum[s] = _mm512_xor_si512(sum[s], _mm512_loadu_si512(data + s * each + i));
-      _mm_prefetch(data + s * each + i + kAhead, _MM_HINT_T0);
+      _mm_prefetch(data + s * each + i + simd::kRunAhead, _MM_HINT_T0);
     }
   }
   for (std::int64_t i = kStreams * each; i + 64 <= bytes; i += 64)

@@ -24,8 +24,11 @@ struct RowRuns {
   }
 };
 
-/// What to fetch while a group of R rows is read: the line that stands `distance` bytes further in its run,
-/// and behind a run's end the beginning of a run of the weights that come next.
+/// Bytes between a line that is read and the line of its run that is fetched with it.
+inline constexpr std::int64_t kRunAhead = 2048;
+
+/// What to fetch while a group of R rows is read: the line that stands kRunAhead further in its run, and
+/// behind a run's end the beginning of a run of the weights that come next.
 template <int R>
 struct Fetching {
   std::int64_t within;  ///< bytes of a row for which near[r] + at is that line; then far[r] + at
@@ -33,14 +36,13 @@ struct Fetching {
 
   /// Rows are `bytes` long, `within` a multiple of `step`; `next` may be null.
   SEEKLINE_MEMBER Fetching(const RowRuns<R>& runs, std::int64_t i, const std::uint8_t* const* row,
-                           std::int64_t bytes, std::int64_t step, std::int64_t distance,
-                           const std::uint8_t* next) {
+                           std::int64_t bytes, std::int64_t step, const std::uint8_t* next) {
     const std::int64_t left = (runs.each - i) * bytes;
-    within = left <= distance ? 0 : left - distance < bytes ? (left - distance) / step * step : bytes;
+    within = left <= kRunAhead ? 0 : left - kRunAhead < bytes ? (left - kRunAhead) / step * step : bytes;
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      near[r] = row[r] + distance;
-      far[r] = next ? next + r * runs.each * bytes + distance - left : row[r];
+      near[r] = row[r] + kRunAhead;
+      far[r] = next ? next + r * runs.each * bytes + kRunAhead - left : row[r];
     }
   }
 };

@@ -42,7 +42,7 @@ SEEKLINE_SIMD float scale_of(const RowLayout& layout, const std::uint8_t* scale,
   const std::uint32_t code = scale[index];
   if (layout.quantizer != BlockQuantizer::kFp4Block16) {
     if (code == 255) return __builtin_nanf("");
-    return simd::bits_float(code == 0 ? 0x400000u : code << 23);
+    return simd::power_of(code);
   }
   const std::uint32_t sign = (code & 0x80) << 24;
   if ((code & 0x7F) == 0x7F) return simd::bits_float(sign | 0x7FF00000u);

@@ -16,6 +16,11 @@ SEEKLINE_SIMD void in_register(Vector& v) {
   __asm__("" : "+v"(v));
 }
 
+/// A ue8m0 code as the power of two it stands for; 0 is 2^-127, a subnormal f32, and 255 infinite.
+SEEKLINE_SIMD float power_of(std::uint32_t code) {
+  return __builtin_bit_cast(float, code == 0 ? 0x400000u : code << 23);
+}
+
 /// The next weights of memory, fetched a few lines at a time while others are multiplied.
 struct Ahead {
   const std::uint8_t* at;

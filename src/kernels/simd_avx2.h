@@ -21,6 +21,9 @@ SEEKLINE_SIMD float reduce(__m256 v) {
   return _mm_cvtss_f32(reduce4(v, zero, zero, zero));
 }
 
+/// n rounded up to whole vectors.
+SEEKLINE_SIMD int padded8(int n) { return (n + 7) / 8 * 8; }
+
 /// All lanes of the first n set, n from 0 up.
 SEEKLINE_SIMD __m256i first8(std::int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : static_cast<int>(n)),
