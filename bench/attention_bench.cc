@@ -1,4 +1,4 @@
-// Attention of one token over gathered rows: its operations against the bf16 dot peak, decoding of rows
+// Attention of a few tokens over gathered rows: its operations against the bf16 dot peak, decoding of rows
 // included.
 #include <vector>
 
@@ -10,52 +10,84 @@ namespace {
 
 using namespace kernel_bench;
 
-/// The rows of one token of V4.1: 512 selected ones and a window of 128, of 512 channels each.
-struct Rows {
-  RowFormat main{RowKind::kV41Fp4, 512}, window{RowKind::kV41Fp8, 512};
-  Buffer<std::uint8_t> data, scale;
-  std::vector<RowRef> selected, recent;
+/// What a token of some model attends to.
+struct Case {
+  const char* name;
+  RowFormat format;  ///< of the selected rows
+  int rows;
+  RowFormat window_format;
+  int window;
+  GatherShape shape;
+};
 
-  Rows() : data((512 + 128) * 512), scale((512 + 128) * 32) {
+GatherShape shape_of(int heads, int kv_heads, int key_width, int value_width, int value_first) {
+  GatherShape shape;
+  shape.heads = heads;
+  shape.kv_heads = kv_heads;
+  shape.key_width = key_width;
+  shape.value_width = value_width;
+  shape.value_first = value_first;
+  shape.scale = 0.044f;
+  return shape;
+}
+
+const Case kCases[] = {
+    {"V4.1", {RowKind::kV41Fp4, 512}, 512, {RowKind::kV41Fp8, 512}, 128, shape_of(64, 1, 512, 512, 0)},
+    {"V3.2", {RowKind::kMlaFp8, 576, 64}, 2048, {}, 0, shape_of(128, 1, 576, 512, 0)},
+    {"V2-Lite", {RowKind::kBF16, 576}, 1024, {}, 0, shape_of(16, 1, 576, 512, 0)},
+    {"SmolLM2", {RowKind::kBF16, 384}, 129, {}, 0, shape_of(9, 3, 64, 64, 192)},
+};
+
+/// Rows of a format as formula bytes.
+struct Rows {
+  RowFormat format;
+  Buffer<std::uint8_t> data, scale;
+  std::vector<RowRef> refs;
+
+  Rows(const RowFormat& f, int count)
+      : format(f),
+        data(static_cast<std::size_t>(count * f.data_bytes()) + 1),
+        scale(static_cast<std::size_t>(count * f.scale_bytes()) + 1) {
     std::memcpy(data.data(), weight_bytes(), data.size());
-    for (std::size_t i = 0; i < scale.size(); ++i)
-      scale[i] = i < 512 * 32 ? 0x30 : 124;  // e4m3 and ue8m0: about 1/8
-    for (int r = 0; r < 512; ++r) selected.push_back({data.data() + r * 256, scale.data() + r * 32});
-    for (int r = 0; r < 128; ++r)
-      recent.push_back({data.data() + 512 * 256 + r * 512, scale.data() + 512 * 32 + r * 16});
+    // About 1/8 as e4m3, ue8m0 or f32.
+    const std::uint8_t code = f.kind == RowKind::kV41Fp4 ? 0x30 : f.kind == RowKind::kMlaFp8 ? 0x3E : 124;
+    std::memset(scale.data(), code, scale.size());
+    for (int r = 0; r < count; ++r)
+      refs.push_back({data.data() + r * f.data_bytes(), scale.data() + r * f.scale_bytes()});
   }
+  RowSegment segment() const { return {&format, refs.data(), static_cast<int>(refs.size())}; }
 };
 
 void gathered(benchmark::State& state) {
-  const int tokens = static_cast<int>(state.range(0)), heads = static_cast<int>(state.range(1));
-  const Rows rows;
+  const Case& c = kCases[state.range(0)];
+  const int tokens = static_cast<int>(state.range(1));
+  state.SetLabel(c.name);
+  const Rows rows(c.format, c.rows);
+  const Rows window(c.window > 0 ? c.window_format : c.format, c.window);
   Arena arena;
   Compute compute{kernels(), pool(), arena, {}};
-  Buffer<float> q(static_cast<std::size_t>(tokens * heads) * 512), out(q.size());
+  const GatherShape& shape = c.shape;
+  Buffer<float> q(static_cast<std::size_t>(tokens * shape.heads * shape.key_width)),
+      out(static_cast<std::size_t>(tokens * shape.heads * shape.value_width));
   for (std::size_t i = 0; i < q.size(); ++i) q[i] = static_cast<float>(i % 13) * 0.1f - 0.6f;
   std::vector<GatherQuery> queries;
-  for (int t = 0; t < tokens; ++t) {
-    const std::int64_t at = std::int64_t{t} * heads * 512;
-    queries.push_back({q.data() + at,
-                       out.data() + at,
-                       {{&rows.main, rows.selected.data(), 512}, {&rows.window, rows.recent.data(), 128}}});
-  }
-  GatherShape shape;
-  shape.heads = heads;
-  shape.key_width = shape.value_width = 512;
-  shape.scale = 0.044f;
+  for (std::int64_t t = 0; t < tokens; ++t)
+    queries.push_back({q.data() + t * shape.heads * shape.key_width,
+                       out.data() + t * shape.heads * shape.value_width,
+                       {rows.segment(), window.segment()}});
   PeakShare share;
   for (auto _ : state)
     state.SetIterationTime(share.step(probe_bf16_dots, [&] { gather_attend(compute, shape, queries); }));
-  const double operations = 4.0 * tokens * heads * 640 * 512;
+  const double operations =
+      2.0 * tokens * shape.heads * (c.rows + c.window) * (shape.key_width + shape.value_width);
   state.counters["GFLOP/s"] = operations / share.work * 1e-9;
   state.counters["peak_GFLOP/s"] = share.peak * 1e-9;
   if (share.peak > 0) state.counters["share"] = operations / share.work / share.peak;
 }
 
 BENCHMARK(gathered)
-    ->ArgNames({"tokens", "heads"})
-    ->ArgsProduct({{1, 8, 64}, {64}})
+    ->ArgNames({"case", "tokens"})
+    ->ArgsProduct({{0, 1, 2, 3}, {1, 8, 64}})
     ->UseManualTime()
     ->Iterations(5)
     ->Unit(benchmark::kMillisecond);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <new>
 
+#include "attention/fetch_rows.h"
 #include "attention/gather_attend.h"
 #include "attention/softmax_state.h"
 #include "kernels/linear.h"
@@ -64,7 +65,7 @@ class DenseAttention {
   }
 
   void run() {
-    if (task_count_ >= 2 * compute_.pool.size()) {
+    if (task_count_ >= 2 * compute_.pool.size() || most_splits() == 1) {
       run_tasks();
     } else {
       run_splits();
@@ -114,7 +115,7 @@ class DenseAttention {
       Worker& worker = workers_[w];
       worker.keys = arena.bytes(k.tile_bytes(compute_.settings.arithmetic, shape_.key_width));
       worker.values = arena.bytes(k.tile_bytes(compute_.settings.arithmetic, shape_.value_width));
-      worker.rows = arena.array<RowRef>(kTileRows);
+      worker.rows = arena.array<RowRef>(kSplitRows);
       worker.queries = arena.bytes(query_bytes_ * max_queries_);
       worker.q = arena.array<const std::uint8_t*>(max_queries_);
       worker.valid = arena.array<int>(max_queries_);
@@ -124,51 +125,53 @@ class DenseAttention {
     }
   }
 
-  // Enough tasks for all threads: each works through its splits and merges as it goes.
+  std::int64_t most_splits() const {
+    std::int64_t splits = 0;
+    for (std::int64_t i = 0; i < task_count_; ++i) splits = std::max(splits, tasks_[i].splits());
+    return splits;
+  }
+
+  // Enough tasks for all threads, or nothing else to share out: each works through its splits and merges as it
+  // goes.
   void run_tasks() {
     AttendState* totals =
         compute_.arena.array<AttendState>(std::int64_t{max_queries_} * compute_.pool.size());
-    compute_.pool.run([&](int w) {
+    compute_.pool.deal(task_count_, [&](std::int64_t i, int w) {
       Worker& worker = workers_[w];
       AttendState* total = totals + std::int64_t{max_queries_} * w;
-      // Later tokens see more rows: dealt out in turn, so that every worker gets early and late ones.
-      for (std::int64_t i = w; i < task_count_; i += compute_.pool.size()) {
-        const Task& task = tasks_[i];
-        start(task, total, nullptr);
-        for (std::int64_t split = 0; split < task.splits(); ++split) {
-          start(task, worker.part, worker.part_out);
-          attend_split(task, split, worker.part, worker);
-          for (int query = 0; query < task.queries(); ++query) merge(total[query], worker.part[query]);
-        }
-        finish(task, total);
+      const Task& task = tasks_[task_count_ - 1 - i];  // later tokens see more rows
+      start(task, total, nullptr);
+      attend_split(task, 0, total, worker);  // every token sees some of its rows
+      for (std::int64_t split = 1; split < task.splits(); ++split) {
+        start(task, worker.part, worker.part_out);
+        attend_split(task, split, worker.part, worker);
+        for (int query = 0; query < task.queries(); ++query) merge(total[query], worker.part[query]);
       }
+      for (int query = 0; query < task.queries(); ++query) finish(total[query]);
     });
   }
 
   // Few tasks: the splits are shared out, their states kept, and merged in order afterwards.
   void run_splits() {
-    std::int64_t splits = 0;
-    for (std::int64_t i = 0; i < task_count_; ++i) splits = std::max(splits, tasks_[i].splits());
+    const std::int64_t splits = most_splits();
     const std::int64_t parts = task_count_ * splits * max_queries_;
     AttendState* states = compute_.arena.array<AttendState>(parts);
     float* outs = compute_.arena.array<float>(parts * shape_.value_width);
-    compute_.pool.split(task_count_ * splits, 1, [&](WorkRange range, int w) {
-      for (std::int64_t i = range.begin; i < range.end; ++i) {
-        const Task& task = tasks_[i / splits];
-        if (i % splits >= task.splits()) continue;
-        start(task, states + i * max_queries_, outs + i * max_queries_ * shape_.value_width);
-        attend_split(task, i % splits, states + i * max_queries_, workers_[w]);
-      }
+    compute_.pool.deal(task_count_ * splits, [&](std::int64_t i, int w) {
+      const Task& task = tasks_[i / splits];
+      if (i % splits >= task.splits()) return;
+      start(task, states + i * max_queries_, outs + i * max_queries_ * shape_.value_width);
+      attend_split(task, i % splits, states + i * max_queries_, workers_[w]);
     });
-    AttendState* totals = compute_.arena.array<AttendState>(task_count_ * max_queries_);
-    compute_.pool.split(task_count_, 1, [&](WorkRange range, int) {
+    compute_.pool.split(task_count_ * max_queries_, 1, [&](WorkRange range, int) {
       for (std::int64_t i = range.begin; i < range.end; ++i) {
-        AttendState* total = totals + i * max_queries_;
-        start(tasks_[i], total, nullptr);
-        for (std::int64_t split = 0; split < tasks_[i].splits(); ++split)
-          for (int query = 0; query < tasks_[i].queries(); ++query)
-            merge(total[query], states[(i * splits + split) * max_queries_ + query]);
-        finish(tasks_[i], total);
+        const Task& task = tasks_[i / max_queries_];
+        const int query = static_cast<int>(i % max_queries_);
+        if (query >= task.queries()) continue;
+        AttendState total = start_softmax(out_of(task, query), shape_.value_width);
+        for (std::int64_t split = 0; split < task.splits(); ++split)
+          merge(total, states[(i / max_queries_ * splits + split) * max_queries_ + query]);
+        finish(total);
       }
     });
   }
@@ -203,7 +206,6 @@ class DenseAttention {
     AttendTile tile;
     tile.arithmetic = arithmetic;
     tile.keys = worker.keys;
-    tile.values = worker.values;
     tile.key_width = shape_.key_width;
     tile.value_width = shape_.value_width;
     tile.scale = shape_.scale;
@@ -212,14 +214,22 @@ class DenseAttention {
     tile.valid = worker.valid;
     tile.states = states;
     tile.scratch = worker.scratch;
-    for (std::int64_t row = split * kSplitRows; row < end; row += kTileRows) {
-      const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, end - row));
-      for (int i = 0; i < rows; ++i) worker.rows[i] = task.run->cache->row(store_.id, row + i);
-      k.load_keys(store_.row, arithmetic, worker.rows, rows,
-                  shape_.key_first + task.kv_head * shape_.key_width, shape_.key_width, worker.keys);
-      k.load_values(store_.row, arithmetic, worker.rows, rows,
-                    shape_.value_first + task.kv_head * shape_.value_width, shape_.value_width,
-                    worker.values);
+    const std::int64_t begin = split * kSplitRows;
+    for (std::int64_t row = begin; row < end; ++row)
+      worker.rows[row - begin] = task.run->cache->row(store_.id, row);
+    TileRows load{store_.row, arithmetic};
+    load.key_first = shape_.key_first + task.kv_head * shape_.key_width;
+    load.key_width = shape_.key_width;
+    load.value_first = shape_.value_first + task.kv_head * shape_.value_width;
+    load.value_width = shape_.value_width;
+    load.keys = worker.keys;
+    load.values = worker.values;
+    fetch(load, worker.rows, std::min<std::int64_t>(kTileRows, end - begin));
+    for (std::int64_t row = begin; row < end; row += kTileRows) {
+      load.rows = worker.rows + (row - begin);
+      load.count = static_cast<int>(std::min<std::int64_t>(kTileRows, end - row));
+      fetch(load, load.rows + load.count, std::min<std::int64_t>(kTileRows, end - row - load.count));
+      tile.values = k.load_tile(load);
       for (int query = 0; query < tile.queries; ++query)
         worker.valid[query] = static_cast<int>(
             std::clamp<std::int64_t>(first_position + query / task.heads + 1 - row, 0, kTileRows));
@@ -227,13 +237,20 @@ class DenseAttention {
     }
   }
 
+  // The keys and the values of `count` rows: channels in both are asked for once.
+  void fetch(const TileRows& load, const RowRef* rows, std::int64_t count) const {
+    const RowLayout layout = row_layout(store_.row);
+    fetch_rows(layout, rows, static_cast<int>(count), load.key_first, load.key_width);
+    if (load.value_first >= load.key_first + load.key_width)
+      fetch_rows(layout, rows, static_cast<int>(count), load.value_first, load.value_width);
+  }
+
   void merge(AttendState& total, const AttendState& part) const {
     merge_softmax(compute_.kernels, total, part, shape_.value_width);
   }
 
-  void finish(const Task& task, AttendState* totals) const {
-    for (int query = 0; query < task.queries(); ++query)
-      finish_softmax(compute_.kernels, totals[query], nullptr, shape_.value_width);
+  void finish(const AttendState& total) const {
+    finish_softmax(compute_.kernels, total, nullptr, shape_.value_width);
   }
 
   Compute& compute_;

@@ -150,14 +150,12 @@ class ExpandAttention {
   void attend(const ExpandBlock& block, const Expanded& e) const {
     const std::int64_t token_tasks = (block.tokens + kTokensPerTask - 1) / kTokensPerTask;
     const std::int64_t tasks = token_tasks * e.heads;
-    compute_.pool.run([&](int w) {
-      // Later tokens see more rows: dealt out in turn.
-      for (std::int64_t i = w; i < tasks; i += compute_.pool.size()) {
-        const std::int64_t first = i / e.heads * kTokensPerTask;
-        attend_task(block, e, first,
-                    static_cast<int>(std::min<std::int64_t>(kTokensPerTask, block.tokens - first)),
-                    static_cast<int>(i % e.heads), workers_[w]);
-      }
+    compute_.pool.deal(tasks, [&](std::int64_t item, int w) {
+      const std::int64_t i = tasks - 1 - item;  // later tokens see more rows
+      const std::int64_t first = i / e.heads * kTokensPerTask;
+      attend_task(block, e, first,
+                  static_cast<int>(std::min<std::int64_t>(kTokensPerTask, block.tokens - first)),
+                  static_cast<int>(i % e.heads), workers_[w]);
     });
   }
 
@@ -209,12 +207,18 @@ class ExpandAttention {
       std::copy_n(e.rotary.row(first + r), heads_.rope, to + heads_.nope);
       w.refs[r] = {reinterpret_cast<const std::uint8_t*>(to), nullptr};
     }
-    compute_.kernels.load_keys(key, arithmetic_, w.refs, rows, 0, heads_.key_width(), w.keys);
+    TileRows keys{key, arithmetic_, w.refs, rows};
+    keys.key_width = heads_.key_width();
+    keys.keys = w.keys;
+    compute_.kernels.load_tile(keys);
     for (int r = 0; r < rows; ++r) {
       const float* from = e.pairs.row(first + r) + head * heads_.head_rows() + heads_.nope;
       w.refs[r] = {reinterpret_cast<const std::uint8_t*>(from), nullptr};
     }
-    compute_.kernels.load_values(value, arithmetic_, w.refs, rows, 0, heads_.value, w.values);
+    TileRows values{value, arithmetic_, w.refs, rows};
+    values.value_width = heads_.value;
+    values.values = w.values;
+    compute_.kernels.load_tile(values);
   }
 
   Compute& compute_;

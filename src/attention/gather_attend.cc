@@ -6,6 +6,8 @@
 #include <limits>
 #include <new>
 
+#include "attention/fetch_rows.h"
+
 namespace seekline {
 namespace {
 
@@ -64,9 +66,12 @@ class GatherTask {
 
  private:
   void attend_segment(Worker& w, const RowSegment& segment, int first_head, int heads) const {
+    if (segment.count == 0) return;
+    const RowLayout layout = row_layout(*segment.format);
     for (int first = 0; first < segment.count; first += kTileRows) {
       const int rows = std::min(kTileRows, segment.count - first);
-      fetch(segment, first + rows, std::min(kTileRows, segment.count - first - rows));
+      fetch_rows(layout, segment.rows + first + rows, std::min(kTileRows, segment.count - first - rows), 0,
+                 segment.format->width);
       std::fill(w.valid, w.valid + heads, rows);
       const int group = shape_.heads / shape_.kv_heads;
       for (int done = 0; done < heads;) {  // heads that share a KV head share its tile
@@ -78,33 +83,17 @@ class GatherTask {
     }
   }
 
-  // Rows lie anywhere: those of the next tile are on their way while this one is worked on.
-  static void fetch(const RowSegment& segment, int first, int rows) {
-    const std::int64_t bytes = segment.format->data_bytes();
-    for (int i = first; i < first + rows; ++i) {
-      for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(segment.rows[i].data + at, 0, 2);
-      __builtin_prefetch(segment.rows[i].scale, 0, 2);
-    }
-  }
-
   // Rows [first, first + rows) of a segment for heads [head, head + heads) of the task.
   void attend_tile(Worker& w, const RowSegment& segment, int first, int rows, int kv_head, int head,
                    int heads) const {
     const Kernels& k = compute_.kernels;
-    const int key_first = shape_.key_first + kv_head * shape_.key_width;
-    const int value_first = shape_.value_first + kv_head * shape_.value_width;
-    k.load_keys(*segment.format, arithmetic_, segment.rows + first, rows, key_first, shape_.key_width,
-                w.keys);
-    // Rows that serve as key and as value are decoded once where both forms are the same.
-    const bool one_form =
-        k.load_keys == k.load_values && key_first == value_first && shape_.key_width == shape_.value_width;
-    if (!one_form)
-      k.load_values(*segment.format, arithmetic_, segment.rows + first, rows, value_first, shape_.value_width,
-                    w.values);
     AttendTile tile;
     tile.arithmetic = arithmetic_;
     tile.keys = w.keys;
-    tile.values = one_form ? w.keys : w.values;
+    tile.values = k.load_tile({*segment.format, arithmetic_, segment.rows + first, rows,
+                               shape_.key_first + kv_head * shape_.key_width, shape_.key_width,
+                               shape_.value_first + kv_head * shape_.value_width, shape_.value_width,
+                               w.keys, w.values});
     tile.key_width = shape_.key_width;
     tile.value_width = shape_.value_width;
     tile.scale = shape_.scale;
@@ -152,12 +141,10 @@ void gather_attend(Compute& compute, const GatherShape& shape, std::span<const G
   const int parts = tokens >= 2 * workers ? 1 : std::min(workers, shape.heads);
   const int heads_per_task = (shape.heads + parts - 1) / parts;
   const GatherTask task(compute, shape, heads_per_task);
-  compute.pool.split(tokens * parts, 1, [&](WorkRange range, int worker) {
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-      const int first = static_cast<int>(i % parts) * heads_per_task;
-      const int heads = std::min(heads_per_task, shape.heads - first);
-      if (heads > 0) task.run(queries[static_cast<std::size_t>(i / parts)], first, heads, worker);
-    }
+  compute.pool.deal(tokens * parts, [&](std::int64_t i, int worker) {
+    const int first = static_cast<int>(i % parts) * heads_per_task;
+    const int heads = std::min(heads_per_task, shape.heads - first);
+    if (heads > 0) task.run(queries[static_cast<std::size_t>(i / parts)], first, heads, worker);
   });
 }
 

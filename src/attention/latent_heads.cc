@@ -47,6 +47,8 @@ MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, Mat
       m.row_end = m.row_begin + heads.nope;
       m.col_begin = part * kColumns;
       m.col_end = std::min<std::int64_t>(heads.latent, m.col_begin + kColumns);
+      const std::int64_t next = std::min<std::int64_t>(task + 1, heads.heads * parts - 1);
+      m.prefetch = m.w.row(next / parts * heads.head_rows()) + m.w.row_bytes() * (next % parts) * kColumns / m.w.cols;
       for (std::int64_t first = 0; first < q.rows; first += most) {
         m.tokens = std::min(most, q.rows - first);
         for (std::int64_t t = 0; t < m.tokens; ++t) {
@@ -92,6 +94,9 @@ MatrixView<float> unfold_values(Compute& compute, const LatentHeads& heads, Matr
       m.row_end = m.row_begin + heads.value;
       for (std::int64_t first = 0; first < u.rows; first += most) {
         m.tokens = std::min(most, u.rows - first);
+        const bool on = first + m.tokens == u.rows && head + 1 < heads.heads;
+        m.prefetch = on ? m.w.row(m.row_begin + heads.head_rows()) : nullptr;
+        m.prefetch_bytes = heads.value * m.w.row_bytes();
         for (std::int64_t t = 0; t < m.tokens; ++t) {
           std::uint8_t* row = prepared + (most * worker + t) * row_bytes;
           k.prepare(heads.kv_b.kind, arithmetic, BlockQuantizer::kNone,

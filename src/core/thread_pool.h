@@ -52,6 +52,16 @@ class ThreadPool {
     });
   }
 
+  /// Calls `task(item, worker)` for every item; workers take them in ascending order as they become free, so
+  /// the largest should come first.
+  template <typename Task>
+  void deal(std::int64_t items, Task&& task) {
+    std::atomic<std::int64_t> next{0};
+    run([&](int worker) {
+      for (std::int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) task(item, worker);
+    });
+  }
+
  private:
   using Call = void (*)(void*, int);
   void dispatch(Call call, void* task);

@@ -1,6 +1,7 @@
 // Attention over one tile in 8 lanes of f32. Keys and values have one form: rows of f32, padded with zeros to
 // whole vectors. A score is one running sum in 8 lanes along the width and one fixed tree; an output is one
-// running sum along the rows. How many queries share a call does not matter to either.
+// running sum along the rows. How many queries share a call does not matter to either. The tile's last rows are
+// left out where no query of a micro-kernel sees them (attend_avx512.h says why that changes nothing).
 #include "core/check.h"
 #include "kernels/avx2.h"
 #include "kernels/rows_avx2.h"
@@ -11,12 +12,12 @@ namespace {
 constexpr int kQueries = 3;  // 3 x 4 sums, 4 operands
 constexpr int kWidestRow = 4096;
 
-/// Scores of Q queries with all rows of the tile.
+/// Scores of Q queries with the first `rows` rows of the tile.
 template <int Q>
-SEEKLINE_SIMD void scores(const AttendTile& tile, const float* const* q, float (*out)[kTileRows]) {
+SEEKLINE_SIMD void scores(const AttendTile& tile, const float* const* q, int rows, float (*out)[kTileRows]) {
   const int width = simd8::padded8(tile.key_width);
   const auto* keys = reinterpret_cast<const float*>(tile.keys);
-  for (int row = 0; row < kTileRows; row += 4) {
+  for (int row = 0; row < rows; row += 4) {
     const float* key = keys + row * width;
     __m256 sum[Q][4];
 #pragma GCC unroll 3
@@ -59,12 +60,13 @@ SEEKLINE_SIMD float softmax_step(float* s, int valid, AttendState& state) {
   return keep;
 }
 
-/// Channels [channel, channel + 8 N) of the outputs of Q queries; the last vector may be partly outside.
+/// Channels [channel, channel + 8 N) of the outputs of Q queries, from the first `rows` rows; the last vector may
+/// be partly outside.
 template <int Q, int N>
 SEEKLINE_SIMD void values(const AttendTile& tile, const float (*weights)[kTileRows], const float* keep,
-                          AttendState* const* states, int channel) {
+                          AttendState* const* states, int rows, int channel) {
   const int width = simd8::padded8(tile.value_width);
-  const float* rows = reinterpret_cast<const float*>(tile.values) + channel;
+  const float* values = reinterpret_cast<const float*>(tile.values) + channel;
   const __m256i last = simd8::first8(tile.value_width - channel - 8 * (N - 1));
   __m256 sum[Q][N];
 #pragma GCC unroll 3
@@ -75,13 +77,13 @@ SEEKLINE_SIMD void values(const AttendTile& tile, const float (*weights)[kTileRo
       const __m256 old = v == N - 1 ? _mm256_maskload_ps(out, last) : _mm256_loadu_ps(out);
       sum[i][v] = _mm256_mul_ps(old, _mm256_set1_ps(keep[i]));
     }
-  for (int r = 0; r < kTileRows; ++r) {
+  for (int r = 0; r < rows; ++r) {
     __m256 p[Q];
 #pragma GCC unroll 3
     for (int i = 0; i < Q; ++i) p[i] = _mm256_broadcast_ss(weights[i] + r);
 #pragma GCC unroll 4
     for (int v = 0; v < N; ++v) {
-      const __m256 value = _mm256_loadu_ps(rows + r * width + 8 * v);
+      const __m256 value = _mm256_loadu_ps(values + r * width + 8 * v);
 #pragma GCC unroll 3
       for (int i = 0; i < Q; ++i) sum[i][v] = _mm256_fmadd_ps(p[i], value, sum[i][v]);
     }
@@ -91,10 +93,11 @@ SEEKLINE_SIMD void values(const AttendTile& tile, const float (*weights)[kTileRo
 #pragma GCC unroll 4
     for (int v = 0; v < N; ++v) {
       float* out = states[i]->out + channel + 8 * v;
+      const __m256 no_minus_zero = _mm256_add_ps(sum[i][v], _mm256_setzero_ps());
       if (v == N - 1) {
-        _mm256_maskstore_ps(out, last, sum[i][v]);
+        _mm256_maskstore_ps(out, last, no_minus_zero);
       } else {
-        _mm256_storeu_ps(out, sum[i][v]);
+        _mm256_storeu_ps(out, no_minus_zero);
       }
     }
 }
@@ -103,17 +106,19 @@ template <int Q>
 void attend_queries(const AttendTile& tile, const int* index) {
   const float* q[Q];
   AttendState* states[Q];
+  int rows = 0;
   for (int i = 0; i < Q; ++i) {
+    rows = tile.valid[index[i]] > rows ? tile.valid[index[i]] : rows;
     q[i] = reinterpret_cast<const float*>(tile.q[index[i]]);
     states[i] = tile.states + index[i];
   }
-  alignas(32) float s[Q][kTileRows];
+  alignas(32) float s[Q][kTileRows] = {};
   float keep[Q];
-  scores<Q>(tile, q, s);
+  scores<Q>(tile, q, rows, s);
   for (int i = 0; i < Q; ++i) keep[i] = softmax_step(s[i], tile.valid[index[i]], *states[i]);
   int channel = 0;
-  for (; channel + 32 <= tile.value_width; channel += 32) values<Q, 4>(tile, s, keep, states, channel);
-  for (; channel < tile.value_width; channel += 8) values<Q, 1>(tile, s, keep, states, channel);
+  for (; channel + 32 <= tile.value_width; channel += 32) values<Q, 4>(tile, s, keep, states, rows, channel);
+  for (; channel < tile.value_width; channel += 8) values<Q, 1>(tile, s, keep, states, rows, channel);
 }
 
 }  // namespace
@@ -127,18 +132,22 @@ void prepare_query(Arithmetic, const float* q, int width, std::uint8_t* out) {
 
 std::int64_t tile_bytes(Arithmetic, int width) { return std::int64_t{kTileRows} * simd8::padded8(width) * 4; }
 
-void load_rows(const RowFormat& format, Arithmetic, const RowRef* rows, int count, int first, int width,
-               std::uint8_t* tile) {
-  SEEKLINE_CHECK(format.width <= kWidestRow, "a cache row wider than a kernel holds");
-  const RowLayout layout = row_layout(format);
-  const int stride = simd8::padded8(width);
-  auto* out = reinterpret_cast<float*>(tile);
-  for (int r = 0; r < count; ++r, out += stride) {
-    rows8::decode_channels(layout, rows[r], first, width, out);
-    for (int i = width; i < stride; ++i) out[i] = 0;
-  }
-  __builtin_memset(out, 0,
-                   static_cast<std::size_t>(kTileRows - count) * static_cast<std::size_t>(stride) * 4);
+const std::uint8_t* load_tile(const TileRows& t) {
+  SEEKLINE_CHECK(t.format.width <= kWidestRow, "a cache row wider than a kernel holds");
+  const RowLayout layout = row_layout(t.format);
+  const auto load = [&](int first, int width, std::uint8_t* tile) __attribute__((always_inline)) {
+    const int stride = simd8::padded8(width);
+    auto* out = reinterpret_cast<float*>(tile);
+    for (int r = 0; r < t.count; ++r, out += stride) {
+      rows8::decode_channels(layout, t.rows[r], first, width, out);
+      for (int i = width; i < stride; ++i) out[i] = 0;
+    }
+    __builtin_memset(out, 0, sizeof(float) * static_cast<std::size_t>((kTileRows - t.count) * stride));
+  };
+  if (t.key_width > 0) load(t.key_first, t.key_width, t.keys);
+  if (t.key_first == t.value_first && t.key_width == t.value_width) return t.keys;
+  if (t.value_width > 0) load(t.value_first, t.value_width, t.values);
+  return t.values;
 }
 
 std::int64_t attend_scratch_bytes(int) { return 0; }

@@ -9,7 +9,7 @@ namespace seekline::avx512bf16 {
 namespace {
 
 struct BF16 {
-  using Mode = attend_lanes::AnyMode;
+  using Mode = simd::AnyMode;
   static constexpr int kPerDword = 2, kHalves = 1;
   SEEKLINE_MEMBER static __m512i half(__m512i dwords, int) { return dwords; }
   SEEKLINE_MEMBER static __m512 multiply_add(__m512 sum, __m512i a, __m512i b) {
@@ -18,11 +18,13 @@ struct BF16 {
   SEEKLINE_MEMBER static __m512i pack(const float* p) {
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_load_ps(p + 16), _mm512_load_ps(p)));
   }
-  /// Two rows: the first in the low halves of the lanes.
-  SEEKLINE_MEMBER static __m512i join(__m512 even, __m512 odd) {
-    const __m512i low = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even)));
-    const __m512i high = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd)));
-    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+  /// 16 channels of two rows: the first row's in the low halves of the lanes.
+  SEEKLINE_MEMBER static __m512i join(const std::uint8_t* even, const std::uint8_t* odd, int channel) {
+    const auto words = [channel](const std::uint8_t* row) __attribute__((always_inline)) {
+      return _mm512_cvtepu16_epi32(
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + channel * 2)));
+    };
+    return _mm512_or_si512(words(even), _mm512_slli_epi32(words(odd), 16));
   }
   SEEKLINE_MEMBER static void pack_weights(const float* p, std::int32_t* out) {
     for (int i = 0; i < kTileRows; i += 32) _mm512_store_si512(out + i / 2, pack(p + i));
@@ -81,28 +83,8 @@ std::int64_t tile_bytes(Arithmetic arithmetic, int width) {
   return in_f32(arithmetic) ? avx512::tile_bytes(arithmetic, width) : attend_lanes::tile_bytes<BF16>(width);
 }
 
-void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-               int width, std::uint8_t* tile) {
-  if (in_f32(arithmetic)) return avx512::load_keys(format, arithmetic, rows, count, first, width, tile);
-  const RowLayout layout = row_layout(format);
-  attend_lanes::load_keys<BF16>(
-      rows, count, first, width,
-      [&](const RowRef& row, int from, int n, float* out) {
-        avx512::decode_channels(layout, row.data, row.scale, from, n, out);
-      },
-      tile);
-}
-
-void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-                 int width, std::uint8_t* tile) {
-  if (in_f32(arithmetic)) return avx512::load_values(format, arithmetic, rows, count, first, width, tile);
-  const RowLayout layout = row_layout(format);
-  attend_lanes::load_values<BF16>(
-      rows, count, first, width,
-      [&](const RowRef& row, int from, int n, float* out) {
-        avx512::decode_channels(layout, row.data, row.scale, from, n, out);
-      },
-      tile);
+const std::uint8_t* load_tile(const TileRows& rows) {
+  return in_f32(rows.arithmetic) ? avx512::load_tile(rows) : attend_lanes::load_tile<BF16>(rows);
 }
 
 void attend(const AttendTile& tile) {

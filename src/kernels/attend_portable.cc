@@ -45,16 +45,21 @@ void prepare_query(Arithmetic, const float* q, int width, std::uint8_t* out) {
 
 std::int64_t tile_bytes(Arithmetic, int width) { return std::int64_t{kTileRows} * width * 4; }
 
-void load_rows(const RowFormat& format, Arithmetic, const RowRef* rows, int count, int first, int width,
-               std::uint8_t* tile) {
-  SEEKLINE_CHECK(format.width <= kWidestRow, "a cache row wider than a kernel holds");
+const std::uint8_t* load_tile(const TileRows& t) {
+  SEEKLINE_CHECK(t.format.width <= kWidestRow, "a cache row wider than a kernel holds");
+  const bool same = t.key_first == t.value_first && t.key_width == t.value_width;
+  auto* keys = reinterpret_cast<float*>(t.keys);
+  auto* values = reinterpret_cast<float*>(same ? t.keys : t.values);
   float row[kWidestRow];
-  float* out = reinterpret_cast<float*>(tile);
-  for (int r = 0; r < count; ++r) {
-    decode_row(format, rows[r].data, rows[r].scale, row);
-    std::copy_n(row + first, width, out + r * width);
+  for (int r = 0; r < t.count; ++r) {
+    decode_row(t.format, t.rows[r].data, t.rows[r].scale, row);
+    std::copy_n(row + t.key_first, t.key_width, keys + r * t.key_width);
+    if (!same) std::copy_n(row + t.value_first, t.value_width, values + r * t.value_width);
   }
-  std::fill_n(out + count * width, (kTileRows - count) * width, 0.0f);
+  const int missing = kTileRows - t.count;
+  std::fill_n(keys + t.count * t.key_width, missing * t.key_width, 0.0f);
+  std::fill_n(values + t.count * t.value_width, missing * t.value_width, 0.0f);
+  return same ? t.keys : t.values;
 }
 
 std::int64_t attend_scratch_bytes(int) { return kTileRows * 4; }

@@ -18,9 +18,7 @@ void matmul_transposed(const TransposedMatmul& m);
 std::int64_t query_bytes(Arithmetic arithmetic, int width);
 void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
 std::int64_t tile_bytes(Arithmetic arithmetic, int width);
-void load_rows(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-               int width,
-               std::uint8_t* tile);  ///< keys and values have one form
+const std::uint8_t* load_tile(const TileRows& rows);
 std::int64_t attend_scratch_bytes(int queries);
 void attend(const AttendTile& tile);
 

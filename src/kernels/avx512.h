@@ -29,10 +29,7 @@ void decode_channels(const RowLayout& layout, const std::uint8_t* data, const st
 std::int64_t query_bytes(Arithmetic arithmetic, int width);
 void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
 std::int64_t tile_bytes(Arithmetic arithmetic, int width);
-void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-               int width, std::uint8_t* tile);
-void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-                 int width, std::uint8_t* tile);
+const std::uint8_t* load_tile(const TileRows& rows);
 std::int64_t attend_scratch_bytes(int queries);
 void attend(const AttendTile& tile);
 

@@ -19,10 +19,7 @@ void matmul_transposed(const TransposedMatmul& m);
 std::int64_t query_bytes(Arithmetic arithmetic, int width);
 void prepare_query(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
 std::int64_t tile_bytes(Arithmetic arithmetic, int width);
-void load_keys(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-               int width, std::uint8_t* tile);
-void load_values(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-                 int width, std::uint8_t* tile);
+const std::uint8_t* load_tile(const TileRows& rows);
 void attend(const AttendTile& tile);
 
 std::int64_t index_query_bytes(const RowFormat& format, int heads);

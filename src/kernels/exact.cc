@@ -164,8 +164,7 @@ Kernels make_exact(const Kernels& best) {
   k.query_bytes = portable::query_bytes;
   k.prepare_query = portable::prepare_query;
   k.tile_bytes = portable::tile_bytes;
-  k.load_keys = portable::load_rows;
-  k.load_values = portable::load_rows;
+  k.load_tile = portable::load_tile;
   k.attend_scratch_bytes = attend_scratch_bytes;
   k.attend = attend;
   k.index_query_bytes = portable::index_query_bytes;

@@ -128,7 +128,10 @@ void f32_scores(const IndexScores& args) {
     RowRef rows[kTileRows];
     for (int r = 0; r < count; ++r)
       rows[r] = {args.data + (first + r) * data_bytes, args.scale + (first + r) * scale_bytes};
-    load_rows(args.format, Arithmetic::kF32, rows, count, 0, width, reinterpret_cast<std::uint8_t*>(keys));
+    TileRows tile{args.format, Arithmetic::kF32, rows, count};
+    tile.key_width = width;
+    tile.keys = reinterpret_cast<std::uint8_t*>(keys);
+    load_tile(tile);
     for (int r = 0; r < count; r += 4) {
       __m128 score = _mm_setzero_ps();
       for (int h = 0; h < args.heads; ++h) {

@@ -26,7 +26,10 @@ void f32_scores(const IndexScores& args) {
     RowRef rows[kTileRows];
     for (int r = 0; r < count; ++r)
       rows[r] = {args.data + (first + r) * data_bytes, args.scale + (first + r) * scale_bytes};
-    load_keys(args.format, Arithmetic::kF32, rows, count, 0, width, reinterpret_cast<std::uint8_t*>(keys));
+    TileRows tile{args.format, Arithmetic::kF32, rows, count};
+    tile.key_width = width;
+    tile.keys = reinterpret_cast<std::uint8_t*>(keys);
+    load_tile(tile);
     __m512 score[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
     for (int h = 0; h < args.heads; ++h) {
       const float* q = reinterpret_cast<const float*>(args.q) + h * width;

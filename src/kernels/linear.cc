@@ -17,6 +17,8 @@ constexpr std::int64_t kFewRows = 64, kManyRows = 1024;
 // Weights of one product in a piece of a worker's rows: long enough runs (row_runs.h), some microseconds of
 // reading.
 constexpr std::int64_t kPieceBytes = 512 << 10;
+// Of the last pieces before workers wait for each other.
+constexpr std::int64_t kLastPieceBytes = 128 << 10;
 // Of the next weights, fetched while the last rows of a piece are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
 
@@ -30,27 +32,40 @@ bool split_by_tokens(const Product& product, int workers) {
   return !product.accumulate && product.x.count >= 4 * workers && product.w.rows < 2 * kRowGrain * workers;
 }
 
-// A worker's share of a product, in pieces.
+// A worker's share of a product, in pieces: whole ones, and small ones at its end.
 struct Share {
   WorkRange tokens, rows;
-  std::int64_t piece_rows = 1;
+  std::int64_t piece_rows = 1, last_rows = 1;
 
-  std::int64_t pieces() const { return tokens.size() <= 0 ? 0 : (rows.size() + piece_rows - 1) / piece_rows; }
+  std::int64_t whole() const {
+    return last_rows == piece_rows ? rows.size() / piece_rows
+                                   : std::max<std::int64_t>(0, rows.size() / piece_rows - 1);
+  }
+  std::int64_t pieces() const {
+    if (tokens.size() <= 0) return 0;
+    return whole() + (rows.size() - whole() * piece_rows + last_rows - 1) / last_rows;
+  }
   WorkRange piece(std::int64_t i) const {
-    const std::int64_t begin = rows.begin + i * piece_rows;
-    return {begin, std::min(begin + piece_rows, rows.end)};
+    const std::int64_t begin =
+        rows.begin + (i < whole() ? i * piece_rows : whole() * piece_rows + (i - whole()) * last_rows);
+    return {begin, std::min(begin + (i < whole() ? piece_rows : last_rows), rows.end)};
   }
 };
 
-Share share_of(const Product& product, int worker, int workers, std::int64_t bytes_per_row) {
+// `last`: no other product comes after it in its stage, so the workers wait for each other at its end.
+Share share_of(const Product& product, int worker, int workers, std::int64_t bytes_per_row, bool last) {
   const WeightView& w = product.w;
   const std::int64_t count = product.x.count;
-  if (split_by_tokens(product, workers))
-    return {static_split(count, 1, worker, workers), {0, w.rows}, std::max<std::int64_t>(1, w.rows)};
-  const std::int64_t grain = grain_of(w),
-                     grains = kPieceBytes / std::max<std::int64_t>(1, bytes_per_row) / grain;
-  return {
-      {0, count}, static_split(w.rows, grain, worker, workers), std::max<std::int64_t>(1, grains) * grain};
+  if (split_by_tokens(product, workers)) {
+    const std::int64_t all = std::max<std::int64_t>(1, w.rows);
+    return {static_split(count, 1, worker, workers), {0, w.rows}, all, all};
+  }
+  const std::int64_t grain = grain_of(w), row = std::max<std::int64_t>(1, bytes_per_row);
+  const auto rows_of = [&](std::int64_t bytes) { return std::max<std::int64_t>(1, bytes / row / grain) * grain; };
+  return {{0, count},
+          static_split(w.rows, grain, worker, workers),
+          rows_of(kPieceBytes),
+          rows_of(last ? kLastPieceBytes : kPieceBytes)};
 }
 
 // How many pieces of one worker's share have been begun, by that worker or by others that had no more of
@@ -92,7 +107,7 @@ class Stage {
  private:
   // A piece is some rows of all products, added in the order given.
   void take_rows(int owner, int worker) const {
-    const Share share = share_of(products_.front(), owner, workers_, row_bytes_);
+    const Share share = share_of(products_.front(), owner, workers_, row_bytes_, true);
     for (std::int64_t i = begun_[owner].next(); i < share.pieces(); i = begun_[owner].next()) {
       const WorkRange rows = share.piece(i);
       for (const Product& p : products_) {
@@ -107,13 +122,14 @@ class Stage {
   void take_products(int owner, int worker) const {
     std::int64_t i = begun_[owner].next(), before = 0;
     for (const Product& p : products_) {
-      const Share share = share_of(p, owner, workers_, p.w.row_bytes());
+      const bool last = &p == &products_.back();
+      const Share share = share_of(p, owner, workers_, p.w.row_bytes(), last);
       for (; i < before + share.pieces(); i = begun_[owner].next()) {
         const WorkRange rows = share.piece(i - before);
-        const bool goes_on = rows.end < share.rows.end || &p == &products_.back();
+        const bool goes_on = rows.end < share.rows.end || last;
         const Product& next = goes_on ? p : *(&p + 1);
         const std::int64_t row =
-            goes_on ? rows.end : share_of(next, owner, workers_, next.w.row_bytes()).rows.begin;
+            goes_on ? rows.end : static_split(next.w.rows, grain_of(next.w), owner, workers_).begin;
         multiply(p, share.tokens, rows, next.w, row, worker);
       }
       before += share.pieces();

@@ -240,10 +240,10 @@ Problem prove_attend(const Kernels& level, Arithmetic arithmetic) {
     std::vector<RowRef> refs;
     for (int r = 0; r < count; ++r)
       refs.push_back({rows.data() + (first + r) * format.data_bytes(), rows.data()});
-    level.load_keys(format, arithmetic, refs.data(), count, 0, kWidth, keys);
-    level.load_values(format, arithmetic, refs.data(), count, kValueFirst, kValueWidth, value_tile);
+    const std::uint8_t* loaded = level.load_tile({format, arithmetic, refs.data(), count, 0, kWidth, kValueFirst,
+                                                  kValueWidth, keys, value_tile});
     const std::vector<int> valid(kQueries, count);
-    level.attend({arithmetic, keys, value_tile, kWidth, kValueWidth, 0.25f, kQueries, query_rows.data(),
+    level.attend({arithmetic, keys, loaded, kWidth, kValueWidth, 0.25f, kQueries, query_rows.data(),
                   valid.data(), states.data(), value_tile + value_bytes});
   }
   const double tolerance = arithmetic == Arithmetic::kFast ? 1.0 / 256 : 2e-6;

@@ -6,6 +6,9 @@
 
 namespace seekline::simd {
 
+/// What products need to be set while they are added: nothing.
+struct AnyMode {};
+
 /// The first n of 16, 32 or 64 lanes; n may be anything from 0 up.
 SEEKLINE_SIMD __mmask16 first16(std::int64_t n) {
   return static_cast<__mmask16>(n >= 16 ? 0xFFFFu : (1u << n) - 1u);

@@ -54,6 +54,7 @@ struct TransposedMatmul {
   float* const* y = nullptr;        ///< [tokens], indexed by the column itself
   std::int64_t tokens = 0;
   std::uint8_t* scratch = nullptr;  ///< transposed_scratch_bytes(rows, w.cols, tokens), 64-byte aligned
+  const std::uint8_t* prefetch = nullptr;  ///< where the next call's columns begin in its first row; may be null
 };
 
 /// Rows per attention tile; also the fixed grid at which attention's running softmax is split.
@@ -66,6 +67,18 @@ struct AttendState {
   float* out;  ///< [value_width], sum of exp(score - max) * value; starts at 0
 };
 
+/// Rows to decode into one tile: some of their channels serve as keys, some as values.
+struct TileRows {
+  RowFormat format;
+  Arithmetic arithmetic = Arithmetic::kF32;
+  const RowRef* rows = nullptr;
+  int count = 0;                        ///< <= kTileRows; the tile's further rows are zero
+  int key_first = 0, key_width = 0;     ///< channels [first, first + width); width 0: no keys are made
+  int value_first = 0, value_width = 0;
+  std::uint8_t* keys = nullptr;    ///< tile_bytes(key_width)
+  std::uint8_t* values = nullptr;  ///< tile_bytes(value_width)
+};
+
 /// One tile of decoded rows and the queries that look at it.
 /// For each query i: s_j = scale * (q_i . key_j) for j < valid[i]; the softmax state moves on by the whole
 /// tile (rows at and beyond valid[i] count as weight 0). Queries with valid[i] <= 0 are left untouched.
@@ -74,8 +87,8 @@ struct AttendState {
 /// order.
 struct AttendTile {
   Arithmetic arithmetic = Arithmetic::kF32;
-  const std::uint8_t* keys = nullptr;    ///< made by load_keys
-  const std::uint8_t* values = nullptr;  ///< made by load_values
+  const std::uint8_t* keys = nullptr;    ///< both made by load_tile
+  const std::uint8_t* values = nullptr;
   int key_width = 0, value_width = 0;
   float scale = 1;
   int queries = 0;
@@ -123,12 +136,9 @@ struct Kernels {
   std::int64_t (*query_bytes)(Arithmetic arithmetic, int width);
   void (*prepare_query)(Arithmetic arithmetic, const float* q, int width, std::uint8_t* out);
   std::int64_t (*tile_bytes)(Arithmetic arithmetic, int width);  ///< of the key or the value form of a tile
-  /// Decodes channels [first, first + width) of rows[0, count) into the key form of a tile; the rest is zero.
-  void (*load_keys)(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count, int first,
-                    int width, std::uint8_t* tile);
-  /// The same into the value form.
-  void (*load_values)(const RowFormat& format, Arithmetic arithmetic, const RowRef* rows, int count,
-                      int first, int width, std::uint8_t* tile);
+  /// Decodes rows into a tile, channels that serve as both once where that is possible. Returns where the
+  /// values lie: in `values`, or in `keys` where both are the same.
+  const std::uint8_t* (*load_tile)(const TileRows& rows);
   std::int64_t (*attend_scratch_bytes)(int queries);
   void (*attend)(const AttendTile& tile);
 

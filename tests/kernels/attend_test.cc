@@ -42,13 +42,14 @@ Result attend_all(const Kernels& level, Arithmetic arithmetic, const RowFormat& 
   }
   for (int first = 0; first < count; first += kTileRows) {
     const int n = std::min(kTileRows, count - first);
-    level.load_keys(format, arithmetic, refs.data() + first, n, 0, key_width, keys.data());
-    level.load_values(format, arithmetic, refs.data() + first, n, value_first, value_width, values.data());
+    const std::uint8_t* loaded =
+        level.load_tile({format, arithmetic, refs.data() + first, n, 0, key_width, value_first, value_width,
+                         keys.data(), values.data()});
     for (int i = 0; i < queries; i += together) {
       const int m = std::min(together, queries - i);
       std::vector<int> valid;
       for (int j = i; j < i + m; ++j) valid.push_back(std::min(n, visible[size(j)] - first));
-      level.attend({arithmetic, keys.data(), values.data(), key_width, value_width, 0.125f, m,
+      level.attend({arithmetic, keys.data(), loaded, key_width, value_width, 0.125f, m,
                     pointers.data() + i, valid.data(), states.data() + i, scratch.data()});
     }
   }
