@@ -14,11 +14,10 @@ namespace {
 // also of a block of scales. Products of a few rows, such as those that mix streams, are cut finer.
 constexpr std::int64_t kRowGrain = 16, kBlockGrain = 32, kFineGrain = 4;
 constexpr std::int64_t kFewRows = 64, kManyRows = 1024;
-// Weights of one product in a piece of a worker's rows: long enough runs (row_runs.h), some microseconds of
-// reading.
-constexpr std::int64_t kPieceBytes = 512 << 10;
-// Of the last pieces before workers wait for each other.
-constexpr std::int64_t kLastPieceBytes = 128 << 10;
+// Weights of one product in a piece of a worker's rows: long runs (row_runs.h), the longer the more there is
+// to read, but some pieces for everyone. The last ones before workers wait for each other are small.
+constexpr std::int64_t kPieceBytes = 512 << 10, kLongestPieceBytes = 2 << 20, kLastPieceBytes = 128 << 10;
+constexpr std::int64_t kPieces = 64;
 // Of the next weights, fetched while the last rows of a piece are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
 
@@ -53,7 +52,8 @@ struct Share {
 };
 
 // `last`: no other product comes after it in its stage, so the workers wait for each other at its end.
-Share share_of(const Product& product, int worker, int workers, std::int64_t bytes_per_row, bool last) {
+Share share_of(const Product& product, int worker, int workers, std::int64_t bytes_per_row,
+               std::int64_t piece_bytes, bool last) {
   const WeightView& w = product.w;
   const std::int64_t count = product.x.count;
   if (split_by_tokens(product, workers)) {
@@ -64,8 +64,8 @@ Share share_of(const Product& product, int worker, int workers, std::int64_t byt
   const auto rows_of = [&](std::int64_t bytes) { return std::max<std::int64_t>(1, bytes / row / grain) * grain; };
   return {{0, count},
           static_split(w.rows, grain, worker, workers),
-          rows_of(kPieceBytes),
-          rows_of(last ? kLastPieceBytes : kPieceBytes)};
+          rows_of(piece_bytes),
+          rows_of(last ? kLastPieceBytes : piece_bytes)};
 }
 
 // How many pieces of one worker's share have been begun, by that worker or by others that had no more of
@@ -90,8 +90,10 @@ class Stage {
         begun_(begun) {
     for (const Product& p : products) {
       row_bytes_ = std::max(row_bytes_, p.w.row_bytes());
+      piece_bytes_ += p.w.bytes();
       accumulates_ = accumulates_ || p.accumulate;
     }
+    piece_bytes_ = std::clamp(piece_bytes_ / workers_ / kPieces, kPieceBytes, kLongestPieceBytes);
     for (const Product& p : products)
       SEEKLINE_CHECK(!accumulates_ || p.w.rows == products.front().w.rows,
                      "products that add to the same rows have as many");
@@ -107,7 +109,7 @@ class Stage {
  private:
   // A piece is some rows of all products, added in the order given.
   void take_rows(int owner, int worker) const {
-    const Share share = share_of(products_.front(), owner, workers_, row_bytes_, true);
+    const Share share = share_of(products_.front(), owner, workers_, row_bytes_, piece_bytes_, true);
     for (std::int64_t i = begun_[owner].next(); i < share.pieces(); i = begun_[owner].next()) {
       const WorkRange rows = share.piece(i);
       for (const Product& p : products_) {
@@ -123,7 +125,7 @@ class Stage {
     std::int64_t i = begun_[owner].next(), before = 0;
     for (const Product& p : products_) {
       const bool last = &p == &products_.back();
-      const Share share = share_of(p, owner, workers_, p.w.row_bytes(), last);
+      const Share share = share_of(p, owner, workers_, p.w.row_bytes(), piece_bytes_, last);
       for (; i < before + share.pieces(); i = begun_[owner].next()) {
         const WorkRange rows = share.piece(i - before);
         const bool goes_on = rows.end < share.rows.end || last;
@@ -162,7 +164,7 @@ class Stage {
   std::uint8_t* scratch_;
   std::int64_t scratch_bytes_;
   Begun* begun_;
-  std::int64_t row_bytes_ = 0;
+  std::int64_t row_bytes_ = 0, piece_bytes_ = 0;
   bool accumulates_ = false;
 };
 
