@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "engine/executor.h"
 #include "kernels/table.h"
+#include "model/network.h"
 
 namespace seekline {
 namespace {
@@ -75,6 +76,10 @@ void bench(BenchCommand& c) {
   if (!c.reuse.empty()) return bench_reuse(c, folder, *model);
   MachineProbe probe(model->executor().threads(), c.read_mib);
   const std::int64_t before = anonymous_bytes();
+  if (model->checkpoint().fits_memory()) {
+    progress_line("reading the weights");
+    model->checkpoint().read_once(model->network().tables());
+  }
   ModelBench bench(*model, probe, c.budget, progress_line);
   BenchReport report;
   if (!c.no_decode)

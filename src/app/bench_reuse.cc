@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "app/commands.h"
+#include "core/mapped_file.h"
 #include "engine/executor.h"
 #include "engine/formula_rows.h"
 #include "engine/prefix_cache.h"
@@ -107,8 +108,7 @@ void ReuseBench::drop_file() {
   store_.reset();
   const int file = ::open((folder_ / "data.mdb").c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  ::fdatasync(file);
-  ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  forget_written(file);
   ::close(file);
 }
 

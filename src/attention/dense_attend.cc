@@ -131,8 +131,8 @@ class DenseAttention {
     return splits;
   }
 
-  // Enough tasks for all threads, or nothing else to share out: each works through its splits and merges as it
-  // goes.
+  // Enough tasks for all threads, or nothing else to share out: each works through its splits and merges as
+  // it goes.
   void run_tasks() {
     AttendState* totals =
         compute_.arena.array<AttendState>(std::int64_t{max_queries_} * compute_.pool.size());

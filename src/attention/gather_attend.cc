@@ -92,8 +92,8 @@ class GatherTask {
     tile.keys = w.keys;
     tile.values = k.load_tile({*segment.format, arithmetic_, segment.rows + first, rows,
                                shape_.key_first + kv_head * shape_.key_width, shape_.key_width,
-                               shape_.value_first + kv_head * shape_.value_width, shape_.value_width,
-                               w.keys, w.values});
+                               shape_.value_first + kv_head * shape_.value_width, shape_.value_width, w.keys,
+                               w.values});
     tile.key_width = shape_.key_width;
     tile.value_width = shape_.value_width;
     tile.scale = shape_.scale;

@@ -8,7 +8,8 @@ namespace {
 
 // Tokens of one kernel call: bounds the scratch of a worker, whatever the batch.
 constexpr std::int64_t kTokens = 256;
-// Columns of the latent that a task absorbs; the grain of TransposedMatmul.
+// Columns of the latent that a task absorbs where there are fewer heads than would keep all threads busy; the
+// grain of TransposedMatmul.
 constexpr std::int64_t kColumns = 128;
 
 std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -33,7 +34,8 @@ MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, Mat
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * compute.pool.size());
   const float** x = compute.arena.array<const float*>(most * compute.pool.size());
   float** y = compute.arena.array<float*>(most * compute.pool.size());
-  const std::int64_t parts = (heads.latent + kColumns - 1) / kColumns;
+  const std::int64_t columns = heads.heads >= 4 * compute.pool.size() ? heads.latent : kColumns;
+  const std::int64_t parts = (heads.latent + columns - 1) / columns;
   compute.pool.split(heads.heads * parts, 1, [&](WorkRange range, int worker) {
     TransposedMatmul m;
     m.w = heads.kv_b;
@@ -45,10 +47,11 @@ MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, Mat
       const std::int64_t head = task / parts, part = task % parts;
       m.row_begin = head * heads.head_rows();
       m.row_end = m.row_begin + heads.nope;
-      m.col_begin = part * kColumns;
-      m.col_end = std::min<std::int64_t>(heads.latent, m.col_begin + kColumns);
+      m.col_begin = part * columns;
+      m.col_end = std::min<std::int64_t>(heads.latent, m.col_begin + columns);
       const std::int64_t next = std::min<std::int64_t>(task + 1, heads.heads * parts - 1);
-      m.prefetch = m.w.row(next / parts * heads.head_rows()) + m.w.row_bytes() * (next % parts) * kColumns / m.w.cols;
+      m.prefetch =
+          m.w.row(next / parts * heads.head_rows()) + m.w.row_bytes() * (next % parts) * columns / m.w.cols;
       for (std::int64_t first = 0; first < q.rows; first += most) {
         m.tokens = std::min(most, q.rows - first);
         for (std::int64_t t = 0; t < m.tokens; ++t) {

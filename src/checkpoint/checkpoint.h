@@ -50,6 +50,8 @@ class Checkpoint {
   const std::vector<Tensor>& tensors() const;
   const Tensor* find(std::string_view name) const;  ///< nullptr if absent
   std::int64_t tensor_bytes() const;
+  /// With a tenth of the memory left for caches and scratch.
+  bool fits_memory() const;
   /// "model-00003-of-00048.safetensors", for messages.
   std::string file_name(const Tensor& tensor) const;
 
@@ -61,6 +63,8 @@ class Checkpoint {
   /// How tensors are read from here on, once everything small has been: those in `by_rows` a row here and
   /// there, the others whole.
   void expect_use(std::span<const WeightView> by_rows) const;
+  /// Reads all tensors once but those in `but`, so that they are in memory.
+  void read_once(std::span<const WeightView> but) const;
   /// Leaves the range, of the tensor's bytes, as if it had not been read; the small pages of a look here and
   /// there would stand in the way of huge ones.
   void forget(const Tensor& tensor, const std::uint8_t* data, std::int64_t bytes) const;

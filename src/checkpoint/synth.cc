@@ -19,6 +19,7 @@
 #include "checkpoint/families.h"
 #include "checkpoint/synth_formula.h"
 #include "checkpoint/synth_layout.h"
+#include "core/mapped_file.h"
 #include "core/thread_pool.h"
 #include "seekline/error.h"
 
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kPieceBytes = 4 << 20;
+constexpr std::int64_t kForgottenBytes = 64 << 20;  // files from here on are read from the disk at first use
 constexpr const char* kPartial = ".partial";
 
 [[noreturn]] void io_failed(const fs::path& path, const char* what) {
@@ -37,7 +39,7 @@ constexpr const char* kPartial = ".partial";
 class PartialFile {
  public:
   PartialFile(const fs::path& path, const std::string& start, std::int64_t bytes)
-      : path_(path), partial_(path) {
+      : path_(path), partial_(path), bytes_(bytes) {
     partial_ += kPartial;
     fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd_ < 0) io_failed(partial_, "creating it");
@@ -58,10 +60,14 @@ class PartialFile {
       bytes -= static_cast<std::size_t>(written);
     }
   }
-  void publish() const { fs::rename(partial_, path_); }
+  void publish() const {
+    if (bytes_ >= kForgottenBytes) forget_written(fd_);
+    fs::rename(partial_, path_);
+  }
 
  private:
   fs::path path_, partial_;
+  std::int64_t bytes_;
   int fd_ = -1;
 };
 

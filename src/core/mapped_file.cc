@@ -190,6 +190,11 @@ void MappedFile::forget(const std::uint8_t* data, std::int64_t bytes) const {
   ::posix_fadvise(fd_, pages.begin - data_, pages.bytes(), POSIX_FADV_DONTNEED);
 }
 
+void forget_written(int fd) {
+  ::fdatasync(fd);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 bool map_is_resident(const std::uint8_t* data, std::int64_t bytes) {
   constexpr std::int64_t kAtOnce = 256;
   const Pages pages = pages_of(data, bytes);

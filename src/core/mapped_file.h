@@ -37,6 +37,10 @@ class MappedFile {
   void* guard_ = nullptr;  // entry of the table that the SIGBUS handler reads
 };
 
+/// Writes what is not on the disk yet and lets the system's cache forget the open file: what is written lies
+/// there on small pages, and read again, on huge ones where map_huge_pages asks for them.
+void forget_written(int fd);
+
 /// Whether some page of the range is in memory already, in the system's cache or here. True where the system
 /// does not tell, as of files that belong to others.
 bool map_is_resident(const std::uint8_t* data, std::int64_t bytes);

@@ -58,7 +58,8 @@ class ThreadPool {
   void deal(std::int64_t items, Task&& task) {
     std::atomic<std::int64_t> next{0};
     run([&](int worker) {
-      for (std::int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) task(item, worker);
+      for (std::int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;)
+        task(item, worker);
     });
   }
 

@@ -8,7 +8,6 @@
 #include "cache/page_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/config_reader.h"
-#include "core/memory.h"
 #include "engine/executor.h"
 #include "model/network.h"
 #include "text/tokenizer.h"
@@ -53,18 +52,13 @@ std::vector<std::int32_t> end_tokens_of(const Network& network, const std::files
   return out;
 }
 
-// A tenth of memory is left for caches and scratch.
-bool larger_than_memory(const Checkpoint& checkpoint) {
-  return checkpoint.tensor_bytes() > memory_bytes() / 10 * 9;
-}
-
 }  // namespace
 
 std::shared_ptr<Model> Model::open(const std::filesystem::path& folder, const ModelOptions& options) {
   std::shared_ptr<Model> model(new Model);
   model->options_ = options;
   model->checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open(folder));
-  const bool from_disk = larger_than_memory(*model->checkpoint_);
+  const bool from_disk = !model->checkpoint_->fits_memory();
   if (!from_disk) model->checkpoint_->expect_whole();
   const std::filesystem::path tokenizer = folder / "tokenizer.json";
   if (std::filesystem::exists(tokenizer))

@@ -1,7 +1,7 @@
 // Attention over one tile in 8 lanes of f32. Keys and values have one form: rows of f32, padded with zeros to
 // whole vectors. A score is one running sum in 8 lanes along the width and one fixed tree; an output is one
-// running sum along the rows. How many queries share a call does not matter to either. The tile's last rows are
-// left out where no query of a micro-kernel sees them (attend_avx512.h says why that changes nothing).
+// running sum along the rows. How many queries share a call does not matter to either. The tile's last rows
+// are left out where no query of a micro-kernel sees them (attend_avx512.h says why that changes nothing).
 #include "core/check.h"
 #include "kernels/avx2.h"
 #include "kernels/rows_avx2.h"
@@ -60,8 +60,8 @@ SEEKLINE_SIMD float softmax_step(float* s, int valid, AttendState& state) {
   return keep;
 }
 
-/// Channels [channel, channel + 8 N) of the outputs of Q queries, from the first `rows` rows; the last vector may
-/// be partly outside.
+/// Channels [channel, channel + 8 N) of the outputs of Q queries, from the first `rows` rows; the last vector
+/// may be partly outside.
 template <int Q, int N>
 SEEKLINE_SIMD void values(const AttendTile& tile, const float (*weights)[kTileRows], const float* keep,
                           AttendState* const* states, int rows, int channel) {

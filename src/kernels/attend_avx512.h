@@ -4,8 +4,8 @@
 // one along the rows; how many queries share a call does not matter to either. Where an operation takes a
 // dword in two halves (Op::kHalves), queries and weights lie in a plane for each.
 //
-// Rows that no query of a micro-kernel sees are left out where they are the tile's last: their weights are 0, so
-// they could only turn an output of -0 into +0, which is done to all outputs instead.
+// Rows that no query of a micro-kernel sees are left out where they are the tile's last: their weights are 0,
+// so they could only turn an output of -0 into +0, which is done to all outputs instead.
 #pragma once
 
 #include "kernels/tile_avx512.h"
@@ -93,7 +93,8 @@ SEEKLINE_SIMD void values(const AttendTile& tile, const std::int32_t (*weights)[
     for (int half = 0; half < Op::kHalves; ++half) {
       __m512i value[N];
 #pragma GCC unroll 4
-      for (int v = 0; v < N; ++v) value[v] = Op::half(_mm512_loadu_si512(tile_rows + r * stride + 16 * v), half);
+      for (int v = 0; v < N; ++v)
+        value[v] = Op::half(_mm512_loadu_si512(tile_rows + r * stride + 16 * v), half);
 #pragma GCC unroll 6
       for (int i = 0; i < Q; ++i) {
         const __m512i p = _mm512_set1_epi32(weights[i][half * kSteps + r]);

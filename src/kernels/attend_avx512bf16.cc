@@ -21,8 +21,7 @@ struct BF16 {
   /// 16 channels of two rows: the first row's in the low halves of the lanes.
   SEEKLINE_MEMBER static __m512i join(const std::uint8_t* even, const std::uint8_t* odd, int channel) {
     const auto words = [channel](const std::uint8_t* row) __attribute__((always_inline)) {
-      return _mm512_cvtepu16_epi32(
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + channel * 2)));
+      return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + channel * 2)));
     };
     return _mm512_or_si512(words(even), _mm512_slli_epi32(words(odd), 16));
   }

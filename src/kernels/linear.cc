@@ -17,7 +17,7 @@ constexpr std::int64_t kFewRows = 64, kManyRows = 1024;
 // Weights of one product in a piece of a worker's rows: long runs (row_runs.h), the longer the more there is
 // to read, but some pieces for everyone. The last ones before workers wait for each other are small.
 constexpr std::int64_t kPieceBytes = 512 << 10, kLongestPieceBytes = 2 << 20, kLastPieceBytes = 128 << 10;
-constexpr std::int64_t kPieces = 64;
+constexpr std::int64_t kPieces = 256;
 // Of the next weights, fetched while the last rows of a piece are multiplied.
 constexpr std::int64_t kPrefetchBytes = 65536;
 
@@ -61,7 +61,9 @@ Share share_of(const Product& product, int worker, int workers, std::int64_t byt
     return {static_split(count, 1, worker, workers), {0, w.rows}, all, all};
   }
   const std::int64_t grain = grain_of(w), row = std::max<std::int64_t>(1, bytes_per_row);
-  const auto rows_of = [&](std::int64_t bytes) { return std::max<std::int64_t>(1, bytes / row / grain) * grain; };
+  const auto rows_of = [&](std::int64_t bytes) {
+    return std::max<std::int64_t>(1, bytes / row / grain) * grain;
+  };
   return {{0, count},
           static_split(w.rows, grain, worker, workers),
           rows_of(piece_bytes),

@@ -240,8 +240,8 @@ Problem prove_attend(const Kernels& level, Arithmetic arithmetic) {
     std::vector<RowRef> refs;
     for (int r = 0; r < count; ++r)
       refs.push_back({rows.data() + (first + r) * format.data_bytes(), rows.data()});
-    const std::uint8_t* loaded = level.load_tile({format, arithmetic, refs.data(), count, 0, kWidth, kValueFirst,
-                                                  kValueWidth, keys, value_tile});
+    const std::uint8_t* loaded = level.load_tile(
+        {format, arithmetic, refs.data(), count, 0, kWidth, kValueFirst, kValueWidth, keys, value_tile});
     const std::vector<int> valid(kQueries, count);
     level.attend({arithmetic, keys, loaded, kWidth, kValueWidth, 0.25f, kQueries, query_rows.data(),
                   valid.data(), states.data(), value_tile + value_bytes});

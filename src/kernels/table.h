@@ -54,7 +54,8 @@ struct TransposedMatmul {
   float* const* y = nullptr;        ///< [tokens], indexed by the column itself
   std::int64_t tokens = 0;
   std::uint8_t* scratch = nullptr;  ///< transposed_scratch_bytes(rows, w.cols, tokens), 64-byte aligned
-  const std::uint8_t* prefetch = nullptr;  ///< where the next call's columns begin in its first row; may be null
+  const std::uint8_t* prefetch =
+      nullptr;  ///< where the next call's columns begin in its first row; may be null
 };
 
 /// Rows per attention tile; also the fixed grid at which attention's running softmax is split.
@@ -72,8 +73,8 @@ struct TileRows {
   RowFormat format;
   Arithmetic arithmetic = Arithmetic::kF32;
   const RowRef* rows = nullptr;
-  int count = 0;                        ///< <= kTileRows; the tile's further rows are zero
-  int key_first = 0, key_width = 0;     ///< channels [first, first + width); width 0: no keys are made
+  int count = 0;                     ///< <= kTileRows; the tile's further rows are zero
+  int key_first = 0, key_width = 0;  ///< channels [first, first + width); width 0: no keys are made
   int value_first = 0, value_width = 0;
   std::uint8_t* keys = nullptr;    ///< tile_bytes(key_width)
   std::uint8_t* values = nullptr;  ///< tile_bytes(value_width)
@@ -87,7 +88,7 @@ struct TileRows {
 /// order.
 struct AttendTile {
   Arithmetic arithmetic = Arithmetic::kF32;
-  const std::uint8_t* keys = nullptr;    ///< both made by load_tile
+  const std::uint8_t* keys = nullptr;  ///< both made by load_tile
   const std::uint8_t* values = nullptr;
   int key_width = 0, value_width = 0;
   float scale = 1;

@@ -3,8 +3,8 @@
 // A "dword" is one f32 or two neighbouring bf16 (Op::kPerDword).
 //   key form    [dwords of the width][64 rows]    lanes are rows
 //   value form  [rows / values per dword][width]  lanes are channels
-// Both are made from the same packed rows, so a row that serves as key and as value is decoded once; rows that
-// already lie as dwords are not copied at all.
+// Both are made from the same packed rows, so a row that serves as key and as value is decoded once; rows
+// that already lie as dwords are not copied at all.
 #pragma once
 
 #include "formats/rows.h"
@@ -40,8 +40,8 @@ struct TileSpan {
   int value_stride;  ///< dwords between rows of the value form
 };
 
-/// Channels [first, first + count) of a row as dwords: where they lie in the row, or decoded to `packed`, with
-/// zeros up to whole vectors.
+/// Channels [first, first + count) of a row as dwords: where they lie in the row, or decoded to `packed`,
+/// with zeros up to whole vectors.
 template <class Op>
 SEEKLINE_SIMD const std::uint8_t* packed_row(const RowLayout& layout, const RowRef& row, int first, int count,
                                              std::uint8_t* packed) {
@@ -51,7 +51,8 @@ SEEKLINE_SIMD const std::uint8_t* packed_row(const RowLayout& layout, const RowR
   alignas(64) float decoded[kChunk];
   avx512::decode_channels(layout, row.data, row.scale, first, count, decoded);
   for (int i = count; i % kVector != 0; ++i) decoded[i] = 0;
-  for (int i = 0; i < count; i += kVector) _mm512_store_si512(packed + i / kVector * 64, Op::pack(decoded + i));
+  for (int i = 0; i < count; i += kVector)
+    _mm512_store_si512(packed + i / kVector * 64, Op::pack(decoded + i));
   return packed;
 }
 
@@ -87,7 +88,8 @@ SEEKLINE_SIMD void load_span(const TileRows& t, const RowLayout& layout, const T
         std::int32_t* out = span.values + row / kPer * span.value_stride + channel;
         for (int r = 0; r < kLanes; r += kPer)
           for (int c = 0; c < n; c += 16)
-            _mm512_storeu_si512(out + r / kPer * span.value_stride + c, Op::join(rows[r], rows[r + kPer - 1], c));
+            _mm512_storeu_si512(out + r / kPer * span.value_stride + c,
+                                Op::join(rows[r], rows[r + kPer - 1], c));
       }
     }
   }
@@ -105,8 +107,9 @@ SEEKLINE_SIMD const std::uint8_t* load_tile(const TileRows& t) {
   if (both % 32 != 0 && t.key_width != t.value_width) both = 0;
   if (both > 0) load_span<Op>(t, layout, {t.key_first, both, keys, values, stride});
   if (t.key_width > both)
-    load_span<Op>(t, layout, {t.key_first + both, t.key_width - both,
-                              keys + both / Op::kPerDword * kTileRows, nullptr, 0});
+    load_span<Op>(
+        t, layout,
+        {t.key_first + both, t.key_width - both, keys + both / Op::kPerDword * kTileRows, nullptr, 0});
   if (t.value_width > both)
     load_span<Op>(t, layout, {t.value_first + both, t.value_width - both, nullptr, values + both, stride});
   return t.values;

@@ -11,10 +11,10 @@
 namespace seekline::avx512bf16 {
 namespace {
 
-constexpr int kCols = 64;       // of one tile: four vectors of pairs
-constexpr int kTokens = 6;      // of one micro-kernel: 6 x 4 sums, 4 operands, 1 broadcast
-constexpr int kFew = 4;         // tokens that take pairs as they are decoded, without a tile in memory
-constexpr int kPairsAhead = 8;  // rows are as far apart as the latent is wide: no CPU follows by itself
+constexpr int kCols = 64;   // of one tile: four vectors of pairs
+constexpr int kTokens = 6;  // of one micro-kernel: 6 x 4 sums, 4 operands, 1 broadcast
+constexpr int kFew = 4;     // tokens that take pairs as they are decoded, without a tile in memory
+constexpr int kPairs = 4;   // of rows that are read together then: some KB, in the order they lie in
 
 /// 64 columns of two rows -> four vectors of pairs. `column(v, quarter)` says where the four lanes of a
 /// quarter belong.
@@ -67,7 +67,8 @@ SEEKLINE_SIMD void load_x(const TransposedMatmul& m, const Segment& s, std::int3
   for (std::int64_t t = 0; t < m.tokens; ++t, out += x_dwords<kForm>(s.pairs())) {
     const float* x = m.x[t] + (s.first - m.row_begin);
     for (std::int64_t i = 0; i < s.pairs(); i += 8) {
-      const __m512 values = _mm512_maskz_loadu_ps(simd::first16(s.rows > 2 * i ? s.rows - 2 * i : 0), x + 2 * i);
+      const __m512 values =
+          _mm512_maskz_loadu_ps(simd::first16(s.rows > 2 * i ? s.rows - 2 * i : 0), x + 2 * i);
       const __m256i words = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values));
       const auto whole = static_cast<__mmask8>(simd::first16(s.pairs() - i));
       if constexpr (kForm == Dots::kInstruction) {
@@ -83,8 +84,8 @@ SEEKLINE_SIMD void load_x(const TransposedMatmul& m, const Segment& s, std::int3
 
 /// Adds pair p of 64 columns times T tokens.
 template <Dots kForm, int T>
-SEEKLINE_SIMD void add_pair(const __m512i* w, const std::int32_t* const* x, std::int64_t pairs, std::int64_t p,
-                            __m512 (&sum)[T][4]) {
+SEEKLINE_SIMD void add_pair(const __m512i* w, const std::int32_t* const* x, std::int64_t pairs,
+                            std::int64_t p, __m512 (&sum)[T][4]) {
   if constexpr (kForm == Dots::kInstruction) {
 #pragma GCC unroll 6
     for (int u = 0; u < T; ++u) {
@@ -109,144 +110,175 @@ SEEKLINE_SIMD void add_pair(const __m512i* w, const std::int32_t* const* x, std:
   }
 }
 
-/// 64 columns of a segment.
+/// 64 columns of a segment: where they begin in its first row, and how many there are from there to the row's
+/// end.
 struct Columns {
-  const std::uint8_t* rows;   ///< where they begin in the segment's first row
-  const std::uint8_t* ahead;  ///< where the columns begin that come next
-  std::int64_t pitch;         ///< bytes from row to row
-  std::int64_t at, left;      ///< the first, and how many there are from it to the row's end
-  float scale;
+  const std::uint8_t* rows;
+  std::int64_t at, left;
 };
 
 template <class Pairs>
-SEEKLINE_SIMD void load_pair(const Pairs& join, const Segment& s, const Columns& c, std::int64_t p, __m512i* w) {
-  const std::uint8_t* a = c.rows + 2 * p * c.pitch;
-  const std::int64_t next = p + kPairsAhead;
-  const std::uint8_t* ahead =
-      next < s.pairs() ? c.rows + 2 * next * c.pitch : c.ahead + 2 * (next - s.pairs()) * c.pitch;
-#pragma GCC unroll 2
-  for (int line = 0; line < Pairs::kLines; ++line) {
-    _mm_prefetch(ahead + 64 * line, _MM_HINT_T0);
-    _mm_prefetch(ahead + c.pitch + 64 * line, _MM_HINT_T0);
-  }
-  join.join(a, 2 * p + 1 < s.rows ? a + c.pitch : nullptr, c.left, w);
+SEEKLINE_SIMD Columns columns_at(const TransposedMatmul& m, const Segment& s, std::int64_t at) {
+  return {m.w.data + s.first * weight_row_bytes(m.w) + at / kCols * 64 * Pairs::kLines, at, m.w.cols - at};
+}
+
+template <class Pairs>
+SEEKLINE_SIMD void load_pair(const Pairs& join, const Segment& s, const Columns& c, std::int64_t pitch,
+                             std::int64_t p, __m512i* w) {
+  const std::uint8_t* a = c.rows + 2 * p * pitch;
+  join.join(a, 2 * p + 1 < s.rows ? a + pitch : nullptr, c.left, w);
 }
 
 template <class Pairs, int T>
-SEEKLINE_SIMD void finish(const TransposedMatmul& m, const Segment& s, std::int64_t t, const Columns& c,
+SEEKLINE_SIMD void finish(const TransposedMatmul& m, const Segment& s, std::int64_t t, std::int64_t col,
                           const __m512 (&sum)[T][4]) {
+  float scale = 1;
+  if (m.w.scale_kind == ScaleKind::kF32) {
+    const std::int64_t block = s.first / m.w.block_rows * ((m.w.cols + m.w.block_cols - 1) / m.w.block_cols);
+    __builtin_memcpy(&scale, m.w.scales + (block + col / m.w.block_cols) * 4, 4);
+  }
+  const __m128 scales = _mm_set1_ps(scale);
   for (int u = 0; u < T; ++u)
     for (int v = 0; v < 4; ++v) {
       alignas(64) float lanes[16];
       _mm512_store_ps(lanes, sum[u][v]);
       for (int quarter = 0; quarter < 4; ++quarter) {
-        const std::int64_t at = c.at + Pairs::column(v, quarter), left = m.col_end - at;
+        const std::int64_t at = col + Pairs::column(v, quarter), left = m.col_end - at;
         const auto mask = static_cast<__mmask8>(left >= 4 ? 0xF : left <= 0 ? 0 : (1 << left) - 1);
         float* y = m.y[t + u] + at;
         __m128 part = _mm_load_ps(lanes + 4 * quarter);
-        const __m128 scale = _mm_set1_ps(c.scale);
-        part = s.first == m.row_begin ? _mm_mul_ps(part, scale)
-                                      : _mm_fmadd_ps(part, scale, _mm_maskz_loadu_ps(mask, y));
+        part = s.first == m.row_begin ? _mm_mul_ps(part, scales)
+                                      : _mm_fmadd_ps(part, scales, _mm_maskz_loadu_ps(mask, y));
         _mm_mask_storeu_ps(y, mask, part);
       }
     }
 }
 
-/// T tokens from `t` on. With a tile, the columns' pairs lie there; without one they are decoded here.
-template <class Pairs, Dots kForm, bool kTile, int T>
-void micro(const TransposedMatmul& m, const Pairs& join, const Segment& s, const Columns& c,
-           const __m512i* tile, const std::int32_t* x, std::int64_t t) {
-  __m512 sum[T][4];
-  const std::int32_t* rows[T];
+template <Dots kForm>
+using FormMode = std::conditional_t<kForm == Dots::kInstruction, simd::AnyMode, NoSubnormals>;
+
+template <int T>
+SEEKLINE_SIMD void clear(__m512 (&sum)[T][4]) {
 #pragma GCC unroll 6
-  for (int u = 0; u < T; ++u) {
-    rows[u] = x + (t + u) * x_dwords<kForm>(s.pairs());
+  for (int u = 0; u < T; ++u)
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_setzero_ps();
-  }
+}
+
+/// Few tokens: rows are read in the order they lie in, kPairs pairs at a time over all columns, and the sums
+/// of all columns wait in the first cache. `next` is what is read after the segment; it may be null.
+template <class Pairs, Dots kForm, int T>
+void stream(const TransposedMatmul& m, const Pairs& join, const Segment& s, const std::int32_t* x,
+            float* sums, const std::uint8_t* next) {
+  const std::int64_t pitch = weight_row_bytes(m.w), tiles = (m.col_end - m.col_begin + kCols - 1) / kCols;
+  const std::int32_t* rows[T];
+#pragma GCC unroll 4
+  for (int u = 0; u < T; ++u) rows[u] = x + u * x_dwords<kForm>(s.pairs());
   {
-    [[maybe_unused]] const std::conditional_t<kForm == Dots::kInstruction, simd::AnyMode, NoSubnormals> mode;
+    [[maybe_unused]] const FormMode<kForm> mode;
+    for (std::int64_t first = 0; first < s.pairs(); first += kPairs) {
+      const bool on = first + kPairs < s.pairs();
+      const std::int64_t end = on ? first + kPairs : s.pairs();
+      const std::uint8_t* ahead = on ? columns_at<Pairs>(m, s, m.col_begin).rows + 2 * end * pitch : next;
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        const Columns c = columns_at<Pairs>(m, s, m.col_begin + tile * kCols);
+        float* of_tile = sums + tile * T * 64;
+        __m512 sum[T][4];
+        clear<T>(sum);
+        if (first > 0)
+#pragma GCC unroll 4
+          for (int u = 0; u < T; ++u)
+#pragma GCC unroll 4
+            for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_load_ps(of_tile + (u * 4 + v) * 16);
+        for (std::int64_t p = first; p < end; ++p) {
+          __m512i w[4];
+          load_pair(join, s, c, pitch, p, w);
+          add_pair<kForm, T>(w, rows, s.pairs(), p, sum);
+        }
+#pragma GCC unroll 4
+        for (int u = 0; u < T; ++u)
+#pragma GCC unroll 4
+          for (int v = 0; v < 4; ++v) _mm512_store_ps(of_tile + (u * 4 + v) * 16, sum[u][v]);
+        if (!ahead) continue;
+        for (std::int64_t r = 2 * kPairs * tile / tiles; r < 2 * kPairs * (tile + 1) / tiles; ++r)
+          for (std::int64_t line = 0; line < tiles * Pairs::kLines; ++line)
+            _mm_prefetch(ahead + r * pitch + line * 64, _MM_HINT_T0);
+      }
+    }
+  }
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    __m512 sum[T][4];
+    for (int u = 0; u < T; ++u)
+      for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_load_ps(sums + ((tile * T + u) * 4 + v) * 16);
+    finish<Pairs, T>(m, s, 0, m.col_begin + tile * kCols, sum);
+  }
+}
+
+/// T tokens from `t` on, times the pairs of 64 columns in a tile.
+template <class Pairs, Dots kForm, int T>
+void multiply(const TransposedMatmul& m, const Segment& s, std::int64_t col, const __m512i* tile,
+              const std::int32_t* x, std::int64_t t) {
+  __m512 sum[T][4];
+  clear<T>(sum);
+  const std::int32_t* rows[T];
+#pragma GCC unroll 6
+  for (int u = 0; u < T; ++u) rows[u] = x + (t + u) * x_dwords<kForm>(s.pairs());
+  {
+    [[maybe_unused]] const FormMode<kForm> mode;
     for (std::int64_t p = 0; p < s.pairs(); ++p) {
       __m512i w[4];
-      if constexpr (kTile) {
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) w[v] = _mm512_load_si512(tile + p * 4 + v);
-      } else {
-        load_pair(join, s, c, p, w);
-      }
+      for (int v = 0; v < 4; ++v) w[v] = _mm512_load_si512(tile + p * 4 + v);
       add_pair<kForm, T>(w, rows, s.pairs(), p, sum);
     }
   }
-  finish<Pairs, T>(m, s, t, c, sum);
-}
-
-template <class Pairs, Dots kForm, bool kTile>
-void micro_of(std::int64_t tokens, const TransposedMatmul& m, const Pairs& join, const Segment& s,
-              const Columns& c, const __m512i* tile, const std::int32_t* x, std::int64_t t) {
-  switch (tokens) {
-    case 1:
-      return micro<Pairs, kForm, kTile, 1>(m, join, s, c, tile, x, t);
-    case 2:
-      return micro<Pairs, kForm, kTile, 2>(m, join, s, c, tile, x, t);
-    case 3:
-      return micro<Pairs, kForm, kTile, 3>(m, join, s, c, tile, x, t);
-    case 4:
-      return micro<Pairs, kForm, kTile, 4>(m, join, s, c, tile, x, t);
-    default:
-      if constexpr (kTile) {
-        if (tokens == 5) return micro<Pairs, kForm, kTile, 5>(m, join, s, c, tile, x, t);
-        return micro<Pairs, kForm, kTile, kTokens>(m, join, s, c, tile, x, t);
-      }
-  }
+  finish<Pairs, T>(m, s, t, col, sum);
 }
 
 template <class Pairs, Dots kForm>
 void run_segment(const TransposedMatmul& m, const Pairs& join, const Segment& s, const std::uint8_t* next) {
   auto* x = reinterpret_cast<std::int32_t*>(m.scratch);
-  auto* tile =
-      reinterpret_cast<__m512i*>(m.scratch + (m.tokens * x_dwords<kForm>(s.pairs()) * 4 + 63) / 64 * 64);
+  std::uint8_t* rest = m.scratch + (m.tokens * x_dwords<kForm>(s.pairs()) * 4 + 63) / 64 * 64;
   load_x<kForm>(m, s, x);
-  constexpr std::int64_t kBytes = 64 * Pairs::kLines;  // of 64 columns
-  Columns c;
-  c.pitch = weight_row_bytes(m.w);
-  c.scale = 1;
-  for (c.at = m.col_begin; c.at < m.col_end; c.at += kCols) {
-    c.left = m.w.cols - c.at;
-    c.rows = m.w.data + s.first * c.pitch + c.at / kCols * kBytes;
-    c.ahead = c.at + kCols < m.col_end ? c.rows + kBytes : next ? next : c.rows;
-    if (m.w.scale_kind == ScaleKind::kF32) {
-      const std::int64_t block =
-          s.first / m.w.block_rows * ((m.w.cols + m.w.block_cols - 1) / m.w.block_cols);
-      __builtin_memcpy(&c.scale, m.w.scales + (block + c.at / m.w.block_cols) * 4, 4);
-    }
-    if (m.tokens <= kFew) {
-      micro_of<Pairs, kForm, false>(m.tokens, m, join, s, c, nullptr, x, 0);
-      continue;
-    }
+  if (m.tokens <= kFew) {
+    static constexpr void (*kStream[])(const TransposedMatmul&, const Pairs&, const Segment&,
+                                       const std::int32_t*, float*, const std::uint8_t*) = {
+        stream<Pairs, kForm, 1>, stream<Pairs, kForm, 2>, stream<Pairs, kForm, 3>, stream<Pairs, kForm, 4>};
+    static_assert(kFew == 4);
+    if (m.tokens > 0) kStream[m.tokens - 1](m, join, s, x, reinterpret_cast<float*>(rest), next);
+    return;
+  }
+  static constexpr void (*kMultiply[])(const TransposedMatmul&, const Segment&, std::int64_t, const __m512i*,
+                                       const std::int32_t*, std::int64_t) = {
+      multiply<Pairs, kForm, 1>, multiply<Pairs, kForm, 2>, multiply<Pairs, kForm, 3>,
+      multiply<Pairs, kForm, 4>, multiply<Pairs, kForm, 5>, multiply<Pairs, kForm, 6>};
+  static_assert(kTokens == 6);
+  auto* tile = reinterpret_cast<__m512i*>(rest);
+  const std::int64_t pitch = weight_row_bytes(m.w);
+  for (std::int64_t col = m.col_begin; col < m.col_end; col += kCols) {
+    const Columns c = columns_at<Pairs>(m, s, col);
     for (std::int64_t p = 0; p < s.pairs(); ++p) {
       __m512i w[4];
-      load_pair(join, s, c, p, w);
-#pragma GCC unroll 4
+      load_pair(join, s, c, pitch, p, w);
       for (int v = 0; v < 4; ++v) _mm512_store_si512(tile + p * 4 + v, w[v]);
     }
     for (std::int64_t t = 0; t < m.tokens; t += kTokens)
-      micro_of<Pairs, kForm, true>(m.tokens - t, m, join, s, c, tile, x, t);
+      kMultiply[(m.tokens - t < kTokens ? m.tokens - t : kTokens) - 1](m, s, col, tile, x, t);
   }
 }
 
 template <class Pairs, Dots kForm>
 void run(const TransposedMatmul& m) {
   const Pairs join{};
-  const std::int64_t pitch = weight_row_bytes(m.w);
   for (std::int64_t r = m.row_begin; r < m.row_end;) {
     std::int64_t end = m.row_end;
     if (m.w.scale_kind == ScaleKind::kF32) {
       const std::int64_t block_end = (r / m.w.block_rows + 1) * m.w.block_rows;
       end = block_end < end ? block_end : end;
     }
-    const std::uint8_t* next =
-        end < m.row_end ? m.w.data + end * pitch + m.col_begin / kCols * 64 * Pairs::kLines : m.prefetch;
-    run_segment<Pairs, kForm>(m, join, {r, end - r}, next);
+    const Segment s{r, end - r}, following{end, 0};
+    run_segment<Pairs, kForm>(
+        m, join, s, end < m.row_end ? columns_at<Pairs>(m, following, m.col_begin).rows : m.prefetch);
     r = end;
   }
 }
@@ -260,7 +292,8 @@ void run(const TransposedMatmul& m) {
 
 std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
   const std::int64_t pairs = (rows + 1) / 2;
-  const std::int64_t own = tokens * pairs * 8 + 64 + pairs * 4 * 64;
+  const std::int64_t sums = kFew * ((cols + kCols - 1) / kCols * kCols) * 4, tile = pairs * 4 * 64;
+  const std::int64_t own = tokens * pairs * 8 + 64 + (tokens <= kFew ? sums : tile);
   const std::int64_t plain = avx512::transposed_scratch_bytes(rows, cols, tokens);
   return own > plain ? own : plain;
 }

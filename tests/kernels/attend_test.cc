@@ -42,15 +42,14 @@ Result attend_all(const Kernels& level, Arithmetic arithmetic, const RowFormat& 
   }
   for (int first = 0; first < count; first += kTileRows) {
     const int n = std::min(kTileRows, count - first);
-    const std::uint8_t* loaded =
-        level.load_tile({format, arithmetic, refs.data() + first, n, 0, key_width, value_first, value_width,
-                         keys.data(), values.data()});
+    const std::uint8_t* loaded = level.load_tile({format, arithmetic, refs.data() + first, n, 0, key_width,
+                                                  value_first, value_width, keys.data(), values.data()});
     for (int i = 0; i < queries; i += together) {
       const int m = std::min(together, queries - i);
       std::vector<int> valid;
       for (int j = i; j < i + m; ++j) valid.push_back(std::min(n, visible[size(j)] - first));
-      level.attend({arithmetic, keys.data(), loaded, key_width, value_width, 0.125f, m,
-                    pointers.data() + i, valid.data(), states.data() + i, scratch.data()});
+      level.attend({arithmetic, keys.data(), loaded, key_width, value_width, 0.125f, m, pointers.data() + i,
+                    valid.data(), states.data() + i, scratch.data()});
     }
   }
   for (const AttendState& s : states) {
@@ -68,7 +67,8 @@ struct Case {
 const Case kCases[] = {{{RowKind::kBF16, 64}, 64, 0, 64},         {{RowKind::kF32, 33}, 33, 0, 33},
                        {{RowKind::kV41Fp8, 64}, 64, 0, 64},       {{RowKind::kV41Fp4, 512}, 512, 0, 512},
                        {{RowKind::kV4Fp8, 128, 64}, 128, 0, 128}, {{RowKind::kMlaFp8, 144, 16}, 144, 0, 128},
-                       {{RowKind::kBF16, 96}, 32, 32, 48}};
+                       {{RowKind::kBF16, 96}, 32, 32, 48},        {{RowKind::kBF16, 192}, 192, 0, 128},
+                       {{RowKind::kBF16, 200}, 72, 100, 72}};
 
 TEST(Attend, EqualsTheSoftmaxInF64) {
   constexpr int kQueries = 8, kRows = 150;

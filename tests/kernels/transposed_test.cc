@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel_cases.h"
+#include "kernels/dots.h"
 #include "kernels/exact.h"
 
 namespace seekline {
@@ -105,12 +106,29 @@ TEST(TransposedProducts, ATokenAloneOrAPieceOfTheColumnsGivesTheSameBits) {
         const TransposedCase c(shape, 15);
         const std::vector<float> all = c.run(*level, arithmetic, 0, 15, 1024);
         EXPECT_EQ(c.run(*level, arithmetic, 0, 15, 128), all) << name_of(*level);
-        for (std::int64_t t = 0; t < 15; ++t) {
-          const std::vector<float> one = c.run(*level, arithmetic, t, 1, 256);
-          EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + t * c.w().cols))
-              << name_of(*level) << " " << t;
-        }
+        for (const std::int64_t tokens : {1, 2, 3, 4, 5, 6, 7, 11})
+          for (std::int64_t t = 0; t + tokens <= 15; t += tokens) {
+            const std::vector<float> some = c.run(*level, arithmetic, t, tokens, 256);
+            EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + t * c.w().cols))
+                << name_of(*level) << " " << tokens << " tokens from " << t;
+          }
       }
+}
+
+TEST(TransposedProducts, BothFormsOfDotsGiveTheSameBits) {
+  if (!isa_supported(Isa::kAvx512Bf16)) GTEST_SKIP() << "this CPU has no AVX512-BF16";
+  if (!dots_agree()) GTEST_SKIP() << "this CPU's VDPBF16PS rounds in a way of its own: it is always in force";
+  const Dots before = dots();
+  for (const Shape& shape : kShapes)
+    for (const std::int64_t tokens : {1, 3, 4, 5, 9}) {
+      const TransposedCase c(shape, tokens);
+      const auto with = [&](Dots form) {
+        use_dots(form);
+        return c.run(kernels_at(Isa::kAvx512Bf16), Arithmetic::kFast, 0, tokens, 1024);
+      };
+      EXPECT_EQ(with(Dots::kFusedPairs), with(Dots::kInstruction)) << tokens;
+    }
+  use_dots(before);
 }
 
 TEST(TransposedProducts, OfTheExactTableAreRoundedOnce) {
