@@ -128,14 +128,26 @@ CaseResult ModelBench::decode(std::int64_t context, int batch) {
                             model_.context()));
   progress_(fmt::format("decode at {} tokens, {} together: filling", with_commas(context), batch));
   const std::int64_t vocab = model_.vocab_size();
-  std::vector<std::unique_ptr<SequenceCache>> caches;
-  std::int64_t held = 0;
-  for (int b = 0; b < batch; ++b) {
-    caches.push_back(std::make_unique<SequenceCache>(model_.pages()));
-    fill_with_formula(*caches.back(), context - 1, vocab, probe_.pool());
-    held += caches.back()->allocated_bytes();
-  }
-  cache_bytes_ = std::max(cache_bytes_, held);
+  std::vector<std::unique_ptr<SequenceCache>> caches(static_cast<std::size_t>(batch));
+  Reads reads;
+  const auto fill = [&] {
+    std::int64_t held = 0;
+    for (auto& cache : caches) {
+      cache = std::make_unique<SequenceCache>(model_.pages());
+      fill_with_formula(*cache, context - 1, vocab, probe_.pool());
+      held += cache->allocated_bytes();
+    }
+    cache_bytes_ = std::max(cache_bytes_, held);
+  };
+  const auto collect_reads = [&] {
+    for (auto& cache : caches) {
+      const Reads r = cache->ledger().reads();
+      reads.main += r.main;
+      reads.window += r.window;
+      reads.index_key += r.index_key;
+    }
+  };
+  fill();
   logits_.resize(static_cast<std::size_t>(batch * vocab));
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(batch));
   std::vector<Run> runs(static_cast<std::size_t>(batch));
@@ -156,12 +168,19 @@ CaseResult ModelBench::decode(std::int64_t context, int batch) {
   step();
   const Clock::time_point trial = Clock::now();
   step();
-  const int per_round = std::clamp(static_cast<int>(budget_.round_seconds / seconds_since(trial)), 1, 1000);
+  // Every step makes the context longer: by an eighth at most.
+  const std::int64_t growth = std::max<std::int64_t>(16, context / 8);
+  const int per_round = std::clamp(static_cast<int>(budget_.round_seconds / seconds_since(trial)), 1,
+                                   static_cast<int>(std::min<std::int64_t>(growth, 1000)));
   for (auto& cache : caches) cache->ledger().reset();
   StepProfile profile;
   Timing timing(*this);
   for (int round = 1; timing.more(); ++round) {
     progress_(fmt::format("decode at {} tokens, {} together: round {}", with_commas(context), batch, round));
+    if (caches.front()->length() + per_round > context + growth) {
+      collect_reads();
+      fill();
+    }
     model_.executor().profile(&profile);
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < per_round; ++i) step();
@@ -169,13 +188,7 @@ CaseResult ModelBench::decode(std::int64_t context, int batch) {
     model_.executor().profile(nullptr);
     timing.round(seconds, static_cast<double>(per_round) * batch);
   }
-  Reads reads;
-  for (auto& cache : caches) {
-    const Reads r = cache->ledger().reads();
-    reads.main += r.main;
-    reads.window += r.window;
-    reads.index_key += r.index_key;
-  }
+  collect_reads();
   CaseResult result = timing.finish(profile, reads);
   result.context = context;
   result.batch = batch;

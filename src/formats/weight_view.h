@@ -52,6 +52,9 @@ struct WeightView {
   }
   /// Weights and scales: what a product over all rows reads.
   std::int64_t bytes() const { return rows * row_bytes() + scale_bytes(); }
+  /// Of a table that is read a row here and there: most of a large one is on the disk alone, even where there
+  /// is memory for all of it.
+  bool mostly_on_disk() const { return bytes() >= std::int64_t{64} << 20; }
   const std::uint8_t* row(std::int64_t r) const { return data + r * row_bytes(); }
 
   /// Rows [first, first + count); `first` must be a multiple of block_rows where there are scales.

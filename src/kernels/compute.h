@@ -14,7 +14,8 @@ struct Compute {
   Arena& arena;
   NumericSettings settings;
   StepProfile* profile = nullptr;  ///< null: nothing is measured
-  /// The weights do not fit in memory: what is known to be read soon is asked of the disk at once.
+  /// The weights do not fit in memory: experts known to be read soon are asked of the disk at once. (Rows of
+  /// large tables always are.)
   bool read_ahead = false;
 
   /// The input quantizer in force: none where the activations are plain.

@@ -168,7 +168,7 @@ Flow DeepseekV41::start(Compute& compute, std::span<const Run> runs, Taps* taps)
   if (!layout_.layers.empty())
     flow.ngrams =
         ngram_classes(compute.arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
-  if (compute.read_ahead) ask_for_engrams(compute, flow);
+  ask_for_engrams(compute, flow);
   flow.rope = rope_angles(compute, rope_, flow.batch.position, tokens);
   flow.compressed_rope = rope_angles(compute, compressed_rope_, flow.batch.position, tokens);
   flow.selection = new_selection(compute.arena, tokens, config_.index_topk);
@@ -197,8 +197,9 @@ void DeepseekV41::run_layer(Compute& compute, int layer, Flow& flow) const {
 
 // For all layers at once, so that rows are on their way while the layers before are computed.
 void DeepseekV41::ask_for_engrams(Compute& compute, const Flow& flow) const {
+  const PartScope part(compute.profile, StepPart::kEngram);
   for (const auto& engram : engrams_) {
-    if (!engram) continue;
+    if (!engram || !engram->mostly_on_disk()) continue;
     Arena::Scope scope(compute.arena);
     engram->ask_for(compute, engram->rows(compute, flow.ngrams, flow.batch.count));
   }

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "core/mapped_file.h"
+
 namespace seekline {
 
 void embed_tokens(Compute& compute, const WeightView& embed, std::span<const Run> runs,
                   MatrixView<float> out) {
   const PartScope part(compute.profile, StepPart::kEmbedding);
+  if (embed.mostly_on_disk())  // all rows at once, instead of one after the other as they are read
+    for (const Run& run : runs)
+      for (const std::int32_t token : run.tokens) map_will_need(embed.row(token), embed.row_bytes());
   std::int64_t row = 0;
   for (const Run& run : runs) {
     for_rows(compute, static_cast<std::int64_t>(run.tokens.size()), [&](std::int64_t i) {

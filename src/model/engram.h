@@ -28,6 +28,7 @@ class Engram {
   /// Table rows of each token: [tokens, columns], in the caller's arena scope.
   MatrixView<std::int64_t> rows(Compute& compute, const std::int32_t* classes, std::int64_t tokens) const;
 
+  bool mostly_on_disk() const { return weights_.table.mostly_on_disk(); }
   /// Asks the disk for table rows: those of all tokens in order of place, each once.
   void ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const;
 
