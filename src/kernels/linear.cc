@@ -36,10 +36,7 @@ struct Share {
   WorkRange tokens, rows;
   std::int64_t piece_rows = 1, last_rows = 1;
 
-  std::int64_t whole() const {
-    return last_rows == piece_rows ? rows.size() / piece_rows
-                                   : std::max<std::int64_t>(0, rows.size() / piece_rows - 1);
-  }
+  std::int64_t whole() const { return std::max<std::int64_t>(0, rows.size() / piece_rows - 1); }
   std::int64_t pieces() const {
     if (tokens.size() <= 0) return 0;
     return whole() + (rows.size() - whole() * piece_rows + last_rows - 1) / last_rows;

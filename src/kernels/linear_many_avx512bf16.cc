@@ -79,30 +79,6 @@ SEEKLINE_SIMD void add_vector(const std::uint8_t* const* w, const std::uint8_t* 
   }
 }
 
-template <int T>
-SEEKLINE_SIMD void clear(__m512 (&acc)[T][kRows]) {
-#pragma GCC unroll 6
-  for (int t = 0; t < T; ++t)
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) acc[t][r] = _mm512_setzero_ps();
-}
-
-template <int T>
-SEEKLINE_SIMD void load(const float* sums, __m512 (&acc)[T][kRows]) {
-#pragma GCC unroll 6
-  for (int t = 0; t < T; ++t)
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) acc[t][r] = _mm512_load_ps(sums + (t * kRows + r) * 16);
-}
-
-template <int T>
-SEEKLINE_SIMD void store(const __m512 (&acc)[T][kRows], float* sums) {
-#pragma GCC unroll 6
-  for (int t = 0; t < T; ++t)
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) _mm512_store_ps(sums + (t * kRows + r) * 16, acc[t][r]);
-}
-
 /// Adds to acc the sums of a step, which begins at vector v, times its scales.
 template <Mode mode, int T>
 SEEKLINE_SIMD void add_parts(const __m512 (&part)[T][kRows], const float* const* scale, std::int64_t v,
@@ -135,24 +111,24 @@ template <Dots kForm, Mode mode, int T>
 void micro(const std::uint8_t* const* w, const float* const* scale, const std::uint8_t* const* x,
            std::int64_t begin, std::int64_t end, float* sums) {
   __m512 acc[T][kRows], part[T][kRows];
-  clear<T>(acc);
-  if (begin > 0) load<T>(sums, acc);
+  simd::clear<T>(acc);
+  if (begin > 0) simd::load<T>(sums, acc);
   if constexpr (mode == Mode::kRunning) {
     for (std::int64_t v = begin; v < end; ++v) add_vector<kForm, T>(w, x, v, acc);
   } else {
     constexpr bool kInMemory = T > 3;
-    if constexpr (kInMemory) store<T>(acc, sums);
+    if constexpr (kInMemory) simd::store<T>(acc, sums);
     for (std::int64_t v = begin; v < end; v += 4) {
-      clear<T>(part);
+      simd::clear<T>(part);
 #pragma GCC unroll 4
       for (int j = 0; j < 4; ++j) add_vector<kForm, T>(w, x, v + j, part);
-      if constexpr (kInMemory) load<T>(sums, acc);
+      if constexpr (kInMemory) simd::load<T>(sums, acc);
       add_parts<mode, T>(part, scale, v, acc);
-      if constexpr (kInMemory) store<T>(acc, sums);
+      if constexpr (kInMemory) simd::store<T>(acc, sums);
     }
     if constexpr (kInMemory) return;
   }
-  store<T>(acc, sums);
+  simd::store<T>(acc, sums);
 }
 
 template <Dots kForm, Mode mode>

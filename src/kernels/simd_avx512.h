@@ -37,6 +37,31 @@ SEEKLINE_SIMD float reduce(__m512 v) {
   return _mm_cvtss_f32(reduce4(v, zero, zero, zero));
 }
 
+/// Sums of T tokens and 4 vectors or rows, and where they wait: [T][4][16] floats.
+template <int T>
+SEEKLINE_SIMD void clear(__m512 (&sum)[T][4]) {
+#pragma GCC unroll 6
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) sum[t][i] = _mm512_setzero_ps();
+}
+
+template <int T>
+SEEKLINE_SIMD void load(const float* from, __m512 (&sum)[T][4]) {
+#pragma GCC unroll 6
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) sum[t][i] = _mm512_load_ps(from + (t * 4 + i) * 16);
+}
+
+template <int T>
+SEEKLINE_SIMD void store(const __m512 (&sum)[T][4], float* to) {
+#pragma GCC unroll 6
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) _mm512_store_ps(to + (t * 4 + i) * 16, sum[t][i]);
+}
+
 /// Transposes a 16 x 16 matrix of 32-bit lanes in registers.
 SEEKLINE_SIMD void transpose16(__m512i* r) {
   __m512i t[16];

@@ -157,14 +157,6 @@ SEEKLINE_SIMD void finish(const TransposedMatmul& m, const Segment& s, std::int6
 template <Dots kForm>
 using FormMode = std::conditional_t<kForm == Dots::kInstruction, simd::AnyMode, NoSubnormals>;
 
-template <int T>
-SEEKLINE_SIMD void clear(__m512 (&sum)[T][4]) {
-#pragma GCC unroll 6
-  for (int u = 0; u < T; ++u)
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_setzero_ps();
-}
-
 /// Few tokens: rows are read in the order they lie in, kPairs pairs at a time over all columns, and the sums
 /// of all columns wait in the first cache. `next` is what is read after the segment; it may be null.
 template <class Pairs, Dots kForm, int T>
@@ -184,21 +176,14 @@ void stream(const TransposedMatmul& m, const Pairs& join, const Segment& s, cons
         const Columns c = columns_at<Pairs>(m, s, m.col_begin + tile * kCols);
         float* of_tile = sums + tile * T * 64;
         __m512 sum[T][4];
-        clear<T>(sum);
-        if (first > 0)
-#pragma GCC unroll 4
-          for (int u = 0; u < T; ++u)
-#pragma GCC unroll 4
-            for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_load_ps(of_tile + (u * 4 + v) * 16);
+        simd::clear<T>(sum);
+        if (first > 0) simd::load<T>(of_tile, sum);
         for (std::int64_t p = first; p < end; ++p) {
           __m512i w[4];
           load_pair(join, s, c, pitch, p, w);
           add_pair<kForm, T>(w, rows, s.pairs(), p, sum);
         }
-#pragma GCC unroll 4
-        for (int u = 0; u < T; ++u)
-#pragma GCC unroll 4
-          for (int v = 0; v < 4; ++v) _mm512_store_ps(of_tile + (u * 4 + v) * 16, sum[u][v]);
+        simd::store<T>(sum, of_tile);
         if (!ahead) continue;
         for (std::int64_t r = 2 * kPairs * tile / tiles; r < 2 * kPairs * (tile + 1) / tiles; ++r)
           for (std::int64_t line = 0; line < tiles * Pairs::kLines; ++line)
@@ -208,8 +193,7 @@ void stream(const TransposedMatmul& m, const Pairs& join, const Segment& s, cons
   }
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
     __m512 sum[T][4];
-    for (int u = 0; u < T; ++u)
-      for (int v = 0; v < 4; ++v) sum[u][v] = _mm512_load_ps(sums + ((tile * T + u) * 4 + v) * 16);
+    simd::load<T>(sums + tile * T * 64, sum);
     finish<Pairs, T>(m, s, 0, m.col_begin + tile * kCols, sum);
   }
 }
@@ -219,7 +203,7 @@ template <class Pairs, Dots kForm, int T>
 void multiply(const TransposedMatmul& m, const Segment& s, std::int64_t col, const __m512i* tile,
               const std::int32_t* x, std::int64_t t) {
   __m512 sum[T][4];
-  clear<T>(sum);
+  simd::clear<T>(sum);
   const std::int32_t* rows[T];
 #pragma GCC unroll 6
   for (int u = 0; u < T; ++u) rows[u] = x + (t + u) * x_dwords<kForm>(s.pairs());
@@ -293,7 +277,7 @@ void run(const TransposedMatmul& m) {
 std::int64_t transposed_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
   const std::int64_t pairs = (rows + 1) / 2;
   const std::int64_t sums = kFew * ((cols + kCols - 1) / kCols * kCols) * 4, tile = pairs * 4 * 64;
-  const std::int64_t own = tokens * pairs * 8 + 64 + (tokens <= kFew ? sums : tile);
+  const std::int64_t own = tokens * pairs * 8 + 64 + (sums > tile ? sums : tile);  // fewer tokens fit as well
   const std::int64_t plain = avx512::transposed_scratch_bytes(rows, cols, tokens);
   return own > plain ? own : plain;
 }

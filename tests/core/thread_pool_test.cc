@@ -1,6 +1,7 @@
 // Stages of the thread pool: every item is done once, by however many workers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
