@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/presets.h"
+#include "core/temp_folder.h"
 #include "core/thread_pool.h"
 #include "kernels/probe.h"
 #include "model/network.h"
@@ -21,21 +20,6 @@ namespace seekline {
 namespace {
 
 constexpr std::int64_t kTokens = 32768;
-
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "seekline-bench-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A store and a sequence of kTokens tokens, whose rows hold anything.
 struct Flash {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -71,19 +70,8 @@ Took& Took::operator+=(const Took& other) {
 ReuseBench::ReuseBench(Model& model, const ReuseBudget& budget,
                        std::function<void(const std::string&)> progress)
     : model_(model), budget_(budget), progress_(std::move(progress)) {
-  std::string name = (std::filesystem::temp_directory_path() / "seekline-bench-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    throw Error(ErrorCode::kIo,
-                fmt::format("no folder can be made in {}", std::filesystem::temp_directory_path().string()));
-  folder_ = name;
   threads_ = std::make_unique<ThreadPool>(model.executor().threads());
   logits_.resize(static_cast<std::size_t>(model.vocab_size()));
-}
-
-ReuseBench::~ReuseBench() {
-  store_.reset();
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 // Under a fingerprint of its own, so that nothing of before is found.
@@ -95,7 +83,7 @@ void ReuseBench::open_store() {
 
 void ReuseBench::reopen_store() {
   PrefixStoreOptions options;
-  options.folder = folder_;
+  options.folder = folder_.path();
   store_ = std::make_shared<PrefixStore>(model_.plan(), ModelIdentity{fingerprint_, "{}"}, options);
 }
 
@@ -235,7 +223,7 @@ void ReuseBench::ways(ReuseResult& result, ReplayWay way) {
   open_store();
   progress_(fmt::format("storing {} tokens", with_commas(result.tokens)));
   const std::unique_ptr<Timeline> kept = prefix(result.tokens, true);
-  result.stored_bytes = store_figures(folder_.string()).live_bytes;
+  result.stored_bytes = store_figures(folder_.path().string()).live_bytes;
   std::array<WayResult, 3> results;
   std::array<std::vector<double>, 3> clock, processor;
   for (int round = 0; round < budget_.rounds; ++round) {

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/bench_model.h"
+#include "core/temp_folder.h"
 #include "engine/row_source.h"
 #include "persist/prefix_store.h"
 
@@ -63,9 +63,8 @@ struct ReuseResult {
 
 class ReuseBench {
  public:
-  /// A store is made in `folder`, which is removed at the end.
+  /// Stores are made in a temporary folder.
   ReuseBench(Model& model, const ReuseBudget& budget, std::function<void(const std::string&)> progress);
-  ~ReuseBench();
 
   /// Throws Error(kUsage) where `tokens` do not fit, or are fewer than two windows.
   ReuseResult run(std::int64_t tokens);
@@ -89,7 +88,7 @@ class ReuseBench {
   Model& model_;
   const ReuseBudget budget_;
   std::function<void(const std::string&)> progress_;
-  std::filesystem::path folder_;
+  const TempFolder folder_;
   Key fingerprint_;
   std::shared_ptr<PrefixStore> store_;
   std::unique_ptr<ThreadPool> threads_;

@@ -1,8 +1,6 @@
 // Checkpoints that tests write, and goldens that they break.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +16,7 @@
 #include "checkpoint/deepseek_v4.h"
 #include "checkpoint/deepseek_v41.h"
 #include "checkpoint/llama.h"
+#include "core/temp_folder.h"
 #include "seekline/error.h"
 
 namespace seekline::testing {
@@ -28,27 +27,6 @@ using nlohmann::json;
 inline fs::path golden_model(const std::string& name) {
   return fs::path(SEEKLINE_SOURCE_DIR) / "tests/golden/data/models" / name;
 }
-
-/// A folder of its own that goes away with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    static int count = 0;
-    path_ = fs::temp_directory_path() /
-            ("seekline-checkpoint-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
-    fs::create_directories(path_);
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 inline std::string read_bytes(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

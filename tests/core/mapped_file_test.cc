@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/temp_folder.h"
 #include "seekline/error.h"
 
 namespace seekline {
@@ -22,18 +23,12 @@ namespace fs = std::filesystem;
 
 class MappedFileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("seekline-mapped-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
 
-  fs::path folder_;
+  const TempFolder folder_;
 };
 
 // Reads a byte in a way that the compiler cannot drop.
@@ -65,7 +60,7 @@ TEST_F(MappedFileTest, AbsentFileIsNotFoundByName) {
 
 TEST_F(MappedFileTest, FolderIsNotAFile) {
   try {
-    MappedFile::open(folder_);
+    MappedFile::open(folder_.path());
     FAIL() << "mapped a folder";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kIo);

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/temp_folder.h"
+
 namespace seekline::e2e {
 
 namespace fs = std::filesystem;
@@ -32,27 +34,6 @@ inline std::string read_bytes(const fs::path& path) {
 inline void write_bytes(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
-
-/// A folder of its own that goes away with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "seekline-e2e-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const fs::path& path() const { return path_; }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 struct Outcome {
   int code = -1;  ///< exit code; 128 + n where signal n ended it

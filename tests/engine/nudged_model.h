@@ -9,10 +9,9 @@
 #include <random>
 #include <string>
 
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
+#include "core/temp_folder.h"
 #include "golden/safetensors_lite.h"
 
 namespace seekline::golden {
@@ -44,15 +43,10 @@ inline void nudge_rope(nlohmann::json& config, std::mt19937& random) {
   }
 }
 
-/// Lives in the system's temporary folder for as long as the object.
 class NudgedModel {
  public:
   NudgedModel(const std::string& source, std::uint32_t units, unsigned seed) {
     namespace fs = std::filesystem;
-    folder_ = fs::temp_directory_path() /
-              ("seekline-nudged-" + std::to_string(getpid()) + "-" + std::to_string(seed));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     for (const auto& entry : fs::directory_iterator(source)) {
       const std::string name = entry.path().filename();
       if (name.starts_with("tokenizer")) fs::copy_file(entry.path(), folder_ / name);
@@ -79,17 +73,11 @@ class NudgedModel {
     out << text;
     out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
   }
-  ~NudgedModel() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  NudgedModel(const NudgedModel&) = delete;
-  NudgedModel& operator=(const NudgedModel&) = delete;
 
-  std::string folder() const { return folder_; }
+  std::string folder() const { return folder_.path(); }
 
  private:
-  std::filesystem::path folder_;
+  const TempFolder folder_;
 };
 
 }  // namespace seekline::golden

@@ -1,17 +1,14 @@
 // A YOCO model small enough for tests, by formula.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-#include <unistd.h>
-
 #include "checkpoint/synth.h"
+#include "core/temp_folder.h"
 #include "engine/golden_model.h"
 
 namespace seekline::golden {
 
-/// A small model in the system's temporary folder.
 class SmallYoco {
  public:
   explicit SmallYoco(int self_layers = 2) {
@@ -21,28 +18,21 @@ class SmallYoco {
       "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000,
       "max_position_embeddings": 4096, "tie_word_embeddings": false, "eos_token_id": 1})json");
     config_["num_self_layers"] = self_layers;
-    folder_ = std::filesystem::temp_directory_path() /
-              ("seekline-yoco-" + std::to_string(::getpid()) + "-" + std::to_string(self_layers));
-    std::filesystem::remove_all(folder_);
     SynthOptions options;
     options.seed = 23;
-    write_synth(config_, "config", folder_, options);
-  }
-  ~SmallYoco() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    write_synth(config_, "config", folder_.path(), options);
   }
 
   std::shared_ptr<Model> open(NumericSettings settings, int threads = 1) const {
-    return open_folder(folder_.string(), settings, threads);
+    return open_folder(folder_.path(), settings, threads);
   }
-  std::string folder() const { return folder_; }
+  std::string folder() const { return folder_.path(); }
   const nlohmann::json& config() const { return config_; }
   std::string weights() const { return (folder_ / "model.safetensors").string(); }
 
  private:
   nlohmann::json config_;
-  std::filesystem::path folder_;
+  const TempFolder folder_;
 };
 
 inline const SmallYoco& small_yoco() {

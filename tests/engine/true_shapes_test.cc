@@ -1,66 +1,11 @@
-// DeepSeek-V4.1 at its released widths (golden/data/synth/v41-true6): the weights are written by formula into
-// a temporary folder, 3 GB of it. Long cases run where SEEKLINE_LARGE_TESTS is set (./dev test-large).
-#include <cstdlib>
+// DeepSeek-V4.1 at its released widths (golden/data/synth/v41-true6): 3 GB of weights. Long cases: ./dev
+// test-large.
 #include <map>
 
-#include "checkpoint/config_reader.h"
-#include "checkpoint/synth.h"
-#include "core/thread_pool.h"
-#include "engine/golden_check.h"
+#include "engine/written_shapes.h"
 
 namespace seekline::golden {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::uintmax_t kNeededBytes = 4'000'000'000;
-
-std::string golden_folder() {
-  return std::string(SEEKLINE_SOURCE_DIR) + "/tests/golden/data/synth/v41-true6";
-}
-
-bool sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return false;
-#endif
-}
-
-GoldenCase golden_case(const std::string& id) {
-  for (GoldenCase& c : golden_cases(golden_folder()))
-    if (c.id == id) return c;
-  throw std::runtime_error("no case " + id);
-}
-
-// The checkpoint, written once.
-class WrittenShapes {
- public:
-  WrittenShapes() {
-    if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    std::ifstream file(golden_folder() + "/cases.json");
-    SynthOptions options;
-    options.seed = nlohmann::json::parse(file)["seed"].get<std::uint64_t>();
-    options.threads = default_threads();
-    options.tokenizer = golden_folder();
-    write_synth(read_config_file(golden_folder() + "/config.json"), "v41-true6", folder_, options);
-  }
-  ~WrittenShapes() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  WrittenShapes(const WrittenShapes&) = delete;
-  WrittenShapes& operator=(const WrittenShapes&) = delete;
-
-  std::shared_ptr<Model> open(NumericSettings settings) const {
-    return open_folder(folder_, settings, default_threads());
-  }
-  const SafetensorsLite& expected() const { return expected_; }
-
- private:
-  std::string folder_ = (fs::temp_directory_path() / "seekline-true6-XXXXXX").string();
-  const SafetensorsLite expected_{golden_folder() + "/expected.safetensors"};
-};
 
 // Streams and experts of the last token, by layer.
 class LastStreams final : public Taps {
@@ -83,7 +28,7 @@ class LastStreams final : public Taps {
 // All five rows are sharp.
 void check_five_plain_tokens(const WrittenShapes& shapes) {
   const auto model = shapes.open(kPlain.settings);
-  const GoldenCase c = golden_case("t5");
+  const GoldenCase c = shapes.golden_case("t5");
   const RowCheck check = compare_rows(shapes.expected(), c, "plain", all_logits(*model, c.tokens, {5}),
                                       static_cast<std::size_t>(model->vocab_size()));
   EXPECT_EQ(check.clean, 5);
@@ -96,7 +41,7 @@ void check_five_plain_tokens(const WrittenShapes& shapes) {
 void check_first_exact_streams(const WrittenShapes& shapes, Model& model) {
   constexpr int kChannels = 64;  // stored of each stream
   LastStreams taps;
-  all_logits(model, golden_case("t5").tokens, {5}, &taps);
+  all_logits(model, shapes.golden_case("t5").tokens, {5}, &taps);
   const auto stored = [&](const std::string& what) { return shapes.expected().at("t5/exact/last." + what); };
   for (const auto& [what, layer] : {std::pair{"stream", 0}, {"stream", 1}, {"engram_out", 1}}) {
     const std::string of_layer = "." + std::to_string(layer);
@@ -116,7 +61,7 @@ void check_first_exact_streams(const WrittenShapes& shapes, Model& model) {
 // No further from the reference's f32 arithmetic than the released script's bf16 is.
 void check_distance(const WrittenShapes& shapes, Model& model) {
   const std::size_t values = 5 * static_cast<std::size_t>(model.vocab_size());
-  const std::vector<float> got = all_logits(model, golden_case("t5").tokens, {5});
+  const std::vector<float> got = all_logits(model, shapes.golden_case("t5").tokens, {5});
   const auto exact = shapes.expected().at("t5/exact/logits").as<float>();
   const auto released = shapes.expected().at("t5/released/logits").as<float>();
   EXPECT_LE(rms_difference(got.data(), exact.data(), values),
@@ -127,7 +72,7 @@ void check_distance(const WrittenShapes& shapes, Model& model) {
 void check_long_plain_cases(const WrittenShapes& shapes) {
   const auto model = shapes.open(kPlain.settings);
   for (const char* id : {"t130", "t700"}) {
-    const GoldenCase c = golden_case(id);
+    const GoldenCase c = shapes.golden_case(id);
     const RowCheck check = compare_rows(shapes.expected(), c, "plain",
                                         all_logits(*model, c.tokens, in_chunks(c.tokens.size(), 512)),
                                         static_cast<std::size_t>(model->vocab_size()));
@@ -137,16 +82,14 @@ void check_long_plain_cases(const WrittenShapes& shapes) {
 }
 
 TEST(TrueShapes, OfV41GiveTheLogitsOfTheReference) {
-  if (sanitized()) GTEST_SKIP() << "too long under a sanitizer";
-  if (fs::space(fs::temp_directory_path()).available < kNeededBytes)
-    GTEST_SKIP() << "needs 4 GB of free space in " << fs::temp_directory_path();
-  const WrittenShapes shapes;
+  if (const std::string why = too_much(4'000'000'000); !why.empty()) GTEST_SKIP() << why;
+  const WrittenShapes shapes("v41-true6");
   check_five_plain_tokens(shapes);
   const auto exact = shapes.open(kExact.settings);
   check_first_exact_streams(shapes, *exact);
   check_distance(shapes, *exact);
   check_distance(shapes, *shapes.open({}));
-  if (std::getenv("SEEKLINE_LARGE_TESTS") != nullptr) check_long_plain_cases(shapes);
+  if (wants_large()) check_long_plain_cases(shapes);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <random>
 
+#include "core/temp_folder.h"
 #include "engine/golden_model.h"
 #include "engine/timeline.h"
 #include "engine/verify_reuse.h"
@@ -28,13 +29,12 @@ class SessionFile : public ::testing::TestWithParam<std::tuple<std::string, Deco
     options.decoder = std::get<1>(GetParam());
     model = Model::open(model_folder(std::get<0>(GetParam())), options);
     identity = identify_model(*model);
-    path = fs::temp_directory_path() / ("seekline-session-" + std::to_string(getpid()));
   }
-  void TearDown() override { fs::remove(path); }
 
   std::shared_ptr<Model> model;
   ModelIdentity identity;
-  fs::path path;
+  const TempFolder folder;
+  const fs::path path = folder / "session";
 };
 
 TEST_P(SessionFile, ARestoredSessionGoesOnLikeTheSavedOneAtEveryEdge) {

@@ -1,8 +1,7 @@
-// A store folder of its own, sequences whose rows follow from their tokens, and the comparison of caches.
+// Sequences whose rows follow from their tokens, and the comparison of caches.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -14,29 +13,12 @@
 
 #include "cache/sequence_cache.h"
 #include "cache/snapshot.h"
+#include "core/temp_folder.h"
 #include "persist/prefix_store.h"
 
 namespace seekline::persist_test {
 
 namespace fs = std::filesystem;
-
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "seekline-store-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// A V4.1 in small: stores of m = 2 and m = 1 with index keys, windows of both parts, a tail.
 inline CachePlan small_plan() {

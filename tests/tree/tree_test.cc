@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/temp_folder.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,26 +94,17 @@ std::vector<std::string> empty_tests(const fs::path& root, int* checked = nullpt
   return empty;
 }
 
-// A tree of two files below a temporary folder.
+// A tree of one file below a temporary folder.
 class MadeTree {
  public:
   MadeTree(const std::string& name, const std::string& text) {
-    std::string folder = (fs::temp_directory_path() / "seekline-tree-XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    root_ = folder;
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text;
+    fs::create_directories((root() / name).parent_path());
+    std::ofstream(root() / name) << text;
   }
-  ~MadeTree() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-  MadeTree(const MadeTree&) = delete;
-  MadeTree& operator=(const MadeTree&) = delete;
-  const fs::path& root() const { return root_; }
+  const fs::path& root() const { return folder_.path(); }
 
  private:
-  fs::path root_;
+  seekline::TempFolder folder_;
 };
 
 TEST(Tree, IncludesPointOnlyToEarlierRooms) {
