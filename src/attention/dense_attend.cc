@@ -5,16 +5,14 @@
 #include <new>
 
 #include "attention/fetch_rows.h"
-#include "attention/gather_attend.h"
 #include "attention/softmax_state.h"
+#include "attention/tile_scratch.h"
 #include "kernels/linear.h"
 
 namespace seekline {
 namespace {
 
 constexpr int kQueriesPerTask = 64;
-
-std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Queries that share rows: a block of tokens of one run, heads of one KV head's group.
 struct Task {
@@ -35,15 +33,9 @@ struct Task {
 };
 
 struct Worker {
-  std::uint8_t* keys;
-  std::uint8_t* values;
-  RowRef* rows;
-  std::uint8_t* queries;
-  const std::uint8_t** q;
-  int* valid;
-  std::uint8_t* scratch;
-  AttendState* part;  // states of the split at work
+  TileScratch tiles;  // its states: those of the split at work
   float* part_out;
+  RowRef* rows;
 };
 
 class DenseAttention {
@@ -56,7 +48,7 @@ class DenseAttention {
         shape_(shape),
         q_(q),
         out_(out),
-        query_bytes_(align64(compute.kernels.query_bytes(compute.settings.arithmetic, shape.key_width))) {
+        tile_{shape.key_width, shape.value_width, shape.scale} {
     tokens_per_task_ = std::max(1, kQueriesPerTask / shape.group());
     heads_per_task_ = (shape.group() + head_parts() - 1) / head_parts();
     max_queries_ = tokens_per_task_ * heads_per_task_;
@@ -108,21 +100,12 @@ class DenseAttention {
   }
 
   void make_workers() {
-    const Kernels& k = compute_.kernels;
     Arena& arena = compute_.arena;
     workers_ = arena.array<Worker>(compute_.pool.size());
-    for (int w = 0; w < compute_.pool.size(); ++w) {
-      Worker& worker = workers_[w];
-      worker.keys = arena.bytes(k.tile_bytes(compute_.settings.arithmetic, shape_.key_width));
-      worker.values = arena.bytes(k.tile_bytes(compute_.settings.arithmetic, shape_.value_width));
-      worker.rows = arena.array<RowRef>(kSplitRows);
-      worker.queries = arena.bytes(query_bytes_ * max_queries_);
-      worker.q = arena.array<const std::uint8_t*>(max_queries_);
-      worker.valid = arena.array<int>(max_queries_);
-      worker.scratch = arena.bytes(k.attend_scratch_bytes(max_queries_));
-      worker.part = arena.array<AttendState>(max_queries_);
-      worker.part_out = arena.array<float>(std::int64_t{max_queries_} * shape_.value_width);
-    }
+    for (int w = 0; w < compute_.pool.size(); ++w)
+      new (workers_ + w) Worker{TileScratch(compute_, tile_, max_queries_),
+                                arena.array<float>(std::int64_t{max_queries_} * shape_.value_width),
+                                arena.array<RowRef>(kSplitRows)};
   }
 
   std::int64_t most_splits() const {
@@ -143,9 +126,9 @@ class DenseAttention {
       start(task, total, nullptr);
       attend_split(task, 0, total, worker);  // every token sees some of its rows
       for (std::int64_t split = 1; split < task.splits(); ++split) {
-        start(task, worker.part, worker.part_out);
-        attend_split(task, split, worker.part, worker);
-        for (int query = 0; query < task.queries(); ++query) merge(total[query], worker.part[query]);
+        start(task, worker.tiles.states, worker.part_out);
+        attend_split(task, split, worker.tiles.states, worker);
+        for (int query = 0; query < task.queries(); ++query) merge(total[query], worker.tiles.states[query]);
       }
       for (int query = 0; query < task.queries(); ++query) finish(total[query]);
     });
@@ -188,42 +171,28 @@ class DenseAttention {
   }
 
   void prepare_queries(const Task& task, Worker& worker) const {
-    for (int query = 0; query < task.queries(); ++query) {
-      std::uint8_t* to = worker.queries + query * query_bytes_;
-      compute_.kernels.prepare_query(
-          compute_.settings.arithmetic,
-          q_.row(task.row(query)) + std::int64_t{task.head(query)} * shape_.key_width, shape_.key_width, to);
-      worker.q[query] = to;
-    }
+    for (int query = 0; query < task.queries(); ++query)
+      worker.tiles.prepare_query(compute_, tile_, query,
+                                 q_.row(task.row(query)) + std::int64_t{task.head(query)} * shape_.key_width);
   }
 
   void attend_split(const Task& task, std::int64_t split, AttendState* states, Worker& worker) const {
     const Kernels& k = compute_.kernels;
-    const Arithmetic arithmetic = compute_.settings.arithmetic;
     prepare_queries(task, worker);
     const std::int64_t first_position = task.run->first_position + task.first_token - task.run->begin;
     const std::int64_t end = std::min((split + 1) * kSplitRows, first_position + task.tokens);
-    AttendTile tile;
-    tile.arithmetic = arithmetic;
-    tile.keys = worker.keys;
-    tile.key_width = shape_.key_width;
-    tile.value_width = shape_.value_width;
-    tile.scale = shape_.scale;
-    tile.queries = task.queries();
-    tile.q = worker.q;
-    tile.valid = worker.valid;
+    AttendTile tile = worker.tiles.tile(compute_, tile_, 0, task.queries());
     tile.states = states;
-    tile.scratch = worker.scratch;
     const std::int64_t begin = split * kSplitRows;
     for (std::int64_t row = begin; row < end; ++row)
       worker.rows[row - begin] = task.run->cache->row(store_.id, row);
-    TileRows load{store_.row, arithmetic};
+    TileRows load{store_.row, tile.arithmetic};
     load.key_first = shape_.key_first + task.kv_head * shape_.key_width;
     load.key_width = shape_.key_width;
     load.value_first = shape_.value_first + task.kv_head * shape_.value_width;
     load.value_width = shape_.value_width;
-    load.keys = worker.keys;
-    load.values = worker.values;
+    load.keys = worker.tiles.keys;
+    load.values = worker.tiles.values;
     fetch(load, worker.rows, std::min<std::int64_t>(kTileRows, end - begin));
     for (std::int64_t row = begin; row < end; row += kTileRows) {
       load.rows = worker.rows + (row - begin);
@@ -231,7 +200,7 @@ class DenseAttention {
       fetch(load, load.rows + load.count, std::min<std::int64_t>(kTileRows, end - row - load.count));
       tile.values = k.load_tile(load);
       for (int query = 0; query < tile.queries; ++query)
-        worker.valid[query] = static_cast<int>(
+        worker.tiles.valid[query] = static_cast<int>(
             std::clamp<std::int64_t>(first_position + query / task.heads + 1 - row, 0, kTileRows));
       k.attend(tile);
     }
@@ -259,7 +228,7 @@ class DenseAttention {
   const DenseShape& shape_;
   const MatrixView<const float> q_;
   const MatrixView<float> out_;
-  const std::int64_t query_bytes_;
+  const TileShape tile_;
   int tokens_per_task_ = 1, heads_per_task_ = 1, max_queries_ = 1;
   Task* tasks_ = nullptr;
   std::int64_t task_count_ = 0;

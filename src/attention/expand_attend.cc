@@ -5,8 +5,8 @@
 #include <new>
 
 #include "attention/dense_attend.h"
-#include "attention/gather_attend.h"
 #include "attention/softmax_state.h"
+#include "attention/tile_scratch.h"
 #include "kernels/linear.h"
 
 namespace seekline {
@@ -19,13 +19,7 @@ constexpr std::int64_t kExpandedFloats = std::int64_t{1} << 22;
 std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Worker {
-  std::uint8_t* keys;
-  std::uint8_t* values;
-  std::uint8_t* queries;
-  const std::uint8_t** q;
-  int* valid;
-  std::uint8_t* scratch;
-  AttendState* part;
+  TileScratch tiles;
   float* part_out;
   float* key_rows;  // [kTileRows, nope + rope]
   RowRef* refs;     // [kTileRows]
@@ -46,12 +40,11 @@ class ExpandAttention {
                   MatrixView<const float> q, MatrixView<float> out)
       : compute_(compute),
         heads_(heads),
-        scale_(scale),
+        tile_{heads.key_width(), heads.value, scale},
         format_(format),
         q_(q),
         out_(out),
         arithmetic_(compute.settings.arithmetic),
-        query_bytes_(align64(compute.kernels.query_bytes(arithmetic_, heads.key_width()))),
         states_(compute.arena.array<AttendState>(q.rows * heads.heads)) {
     make_workers();
     for (std::int64_t t = 0; t < q.rows; ++t)
@@ -89,22 +82,13 @@ class ExpandAttention {
   AttendState& state(std::int64_t token, int head) const { return states_[token * heads_.heads + head]; }
 
   void make_workers() {
-    const Kernels& k = compute_.kernels;
     Arena& arena = compute_.arena;
     workers_ = arena.array<Worker>(compute_.pool.size());
-    for (int w = 0; w < compute_.pool.size(); ++w) {
-      Worker& worker = workers_[w];
-      worker.keys = arena.bytes(k.tile_bytes(arithmetic_, heads_.key_width()));
-      worker.values = arena.bytes(k.tile_bytes(arithmetic_, heads_.value));
-      worker.queries = arena.bytes(query_bytes_ * kTokensPerTask);
-      worker.q = arena.array<const std::uint8_t*>(kTokensPerTask);
-      worker.valid = arena.array<int>(kTokensPerTask);
-      worker.scratch = arena.bytes(k.attend_scratch_bytes(kTokensPerTask));
-      worker.part = arena.array<AttendState>(kTokensPerTask);
-      worker.part_out = arena.array<float>(std::int64_t{kTokensPerTask} * heads_.value);
-      worker.key_rows = arena.array<float>(std::int64_t{kTileRows} * heads_.key_width());
-      worker.refs = arena.array<RowRef>(kTileRows);
-    }
+    for (int w = 0; w < compute_.pool.size(); ++w)
+      new (workers_ + w) Worker{TileScratch(compute_, tile_, kTokensPerTask),
+                                arena.array<float>(std::int64_t{kTokensPerTask} * heads_.value),
+                                arena.array<float>(std::int64_t{kTileRows} * heads_.key_width()),
+                                arena.array<RowRef>(kTileRows)};
   }
 
   void decode(const RowRef* rows, MatrixView<float> latents, MatrixView<float> rotary) const {
@@ -160,43 +144,32 @@ class ExpandAttention {
   }
 
   void attend_task(const ExpandBlock& block, const Expanded& e, std::int64_t first_token, int tokens,
-                   int head, const Worker& w) const {
+                   int head, Worker& w) const {
     const Kernels& k = compute_.kernels;
     const int whole_head = e.first_head + head;
     for (int t = 0; t < tokens; ++t) {
-      w.q[t] = w.queries + t * query_bytes_;
-      k.prepare_query(
-          arithmetic_,
-          q_.row(block.first_token + first_token + t) + std::int64_t{whole_head} * heads_.key_width(),
-          heads_.key_width(), w.queries + t * query_bytes_);
-      new (w.part + t) AttendState(start_softmax(w.part_out + std::int64_t{t} * heads_.value, heads_.value));
+      w.tiles.prepare_query(
+          compute_, tile_, t,
+          q_.row(block.first_token + first_token + t) + std::int64_t{whole_head} * heads_.key_width());
+      new (w.tiles.states + t)
+          AttendState(start_softmax(w.part_out + std::int64_t{t} * heads_.value, heads_.value));
     }
-    AttendTile tile;
-    tile.arithmetic = arithmetic_;
-    tile.keys = w.keys;
-    tile.values = w.values;
-    tile.key_width = heads_.key_width();
-    tile.value_width = heads_.value;
-    tile.scale = scale_;
-    tile.queries = tokens;
-    tile.q = w.q;
-    tile.valid = w.valid;
-    tile.states = w.part;
-    tile.scratch = w.scratch;
+    const AttendTile tile = w.tiles.tile(compute_, tile_, 0, tokens);
     for (int row = 0; row < e.rows; row += kTileRows) {
       bool seen = false;
       for (int t = 0; t < tokens; ++t) {
         const std::int64_t visible = std::min(block.count, block.first_visible + first_token + t);
-        w.valid[t] = static_cast<int>(
+        w.tiles.valid[t] = static_cast<int>(
             std::clamp<std::int64_t>(visible - e.first_row - row, 0, std::min(kTileRows, e.rows - row)));
-        seen |= w.valid[t] > 0;
+        seen |= w.tiles.valid[t] > 0;
       }
       if (!seen) break;
       load_tile(e, row, std::min(kTileRows, e.rows - row), head, w);
       k.attend(tile);
     }
     for (int t = 0; t < tokens; ++t)
-      merge_softmax(k, state(block.first_token + first_token + t, whole_head), w.part[t], heads_.value);
+      merge_softmax(k, state(block.first_token + first_token + t, whole_head), w.tiles.states[t],
+                    heads_.value);
   }
 
   void load_tile(const Expanded& e, int first, int rows, int head, const Worker& w) const {
@@ -209,7 +182,7 @@ class ExpandAttention {
     }
     TileRows keys{key, arithmetic_, w.refs, rows};
     keys.key_width = heads_.key_width();
-    keys.keys = w.keys;
+    keys.keys = w.tiles.keys;
     compute_.kernels.load_tile(keys);
     for (int r = 0; r < rows; ++r) {
       const float* from = e.pairs.row(first + r) + head * heads_.head_rows() + heads_.nope;
@@ -217,18 +190,17 @@ class ExpandAttention {
     }
     TileRows values{value, arithmetic_, w.refs, rows};
     values.value_width = heads_.value;
-    values.values = w.values;
+    values.values = w.tiles.values;
     compute_.kernels.load_tile(values);
   }
 
   Compute& compute_;
   const LatentHeads& heads_;
-  const float scale_;
+  const TileShape tile_;
   const RowFormat& format_;
   const MatrixView<const float> q_;
   const MatrixView<float> out_;
   const Arithmetic arithmetic_;
-  const std::int64_t query_bytes_;
   AttendState* states_;
   Worker* workers_ = nullptr;
 };

@@ -36,7 +36,4 @@ struct GatherShape {
 /// (docs/exactness.md). A query without any row gives zeros.
 void gather_attend(Compute& compute, const GatherShape& shape, std::span<const GatherQuery> queries);
 
-/// Divides by the softmax denominator, the sink's share included; out[width].
-void finish_softmax(const Kernels& kernels, const AttendState& state, const float* sink, int width);
-
 }  // namespace seekline
