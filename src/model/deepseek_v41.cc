@@ -25,7 +25,8 @@ struct Flow {
   std::span<const std::int64_t> decoder_rows;  // which rows of the whole batch these are
   MatrixView<float> h;                         // [tokens, hc * hidden] residual streams
   MatrixView<float> pre;                       // [tokens, hc] gates of the previous site
-  std::int32_t* ngrams = nullptr;              // [tokens, max_ngram] compressed ids, newest first
+  // By layer, where it has an Engram: table rows of each token [tokens, columns].
+  std::span<MatrixView<std::int64_t>> engram_rows;
   RopeAngles rope, compressed_rope;
   Selection selection, pool;
   Taps* taps = nullptr;
@@ -69,7 +70,7 @@ class DeepseekV41 final : public Network {
   void set_shapes();
   Flow start(Compute& compute, std::span<const Run> runs, Taps* taps) const;
   void run_layer(Compute& compute, int layer, Flow& flow) const;
-  void ask_for_engrams(Compute& compute, const Flow& flow) const;
+  void find_engram_rows(Compute& compute, std::span<const Run> runs, Flow& flow) const;
   void apply_engram(Compute& compute, int layer, Flow& flow) const;
   void store_latents(Compute& compute, int layer, Flow& flow, MatrixView<const float> x) const;
   void attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,
@@ -165,10 +166,7 @@ Flow DeepseekV41::start(Compute& compute, std::span<const Run> runs, Taps* taps)
   embed_streams(compute, weights_.embed, runs, streams_.streams, flow.h);
   for (std::int64_t r = 0; r < tokens; ++r)
     for (int k = 0; k < streams_.streams; ++k) flow.pre.row(r)[k] = k == 0 ? 1.0f : 0.0f;
-  if (!layout_.layers.empty())
-    flow.ngrams =
-        ngram_classes(compute.arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
-  ask_for_engrams(compute, flow);
+  find_engram_rows(compute, runs, flow);
   flow.rope = rope_angles(compute, rope_, flow.batch.position, tokens);
   flow.compressed_rope = rope_angles(compute, compressed_rope_, flow.batch.position, tokens);
   flow.selection = new_selection(compute.arena, tokens, config_.index_topk);
@@ -195,21 +193,28 @@ void DeepseekV41::run_layer(Compute& compute, int layer, Flow& flow) const {
   feed_forward(compute, layer, flow);
 }
 
-// For all layers at once, so that rows are on their way while the layers before are computed.
-void DeepseekV41::ask_for_engrams(Compute& compute, const Flow& flow) const {
+// For all layers at once, so that rows on the disk are on their way while the layers before are computed.
+void DeepseekV41::find_engram_rows(Compute& compute, std::span<const Run> runs, Flow& flow) const {
+  if (layout_.layers.empty()) return;
   const PartScope part(compute.profile, StepPart::kEngram);
-  for (const auto& engram : engrams_) {
-    if (!engram || !engram->mostly_on_disk()) continue;
-    Arena::Scope scope(compute.arena);
-    engram->ask_for(compute, engram->rows(compute, flow.ngrams, flow.batch.count));
-  }
+  Arena& arena = compute.arena;
+  const std::int64_t tokens = flow.batch.count, columns = layout_.columns();
+  auto* rows = arena.array<MatrixView<std::int64_t>>(static_cast<std::int64_t>(engrams_.size()));
+  for (std::size_t layer = 0; layer < engrams_.size(); ++layer)
+    new (rows + layer) MatrixView<std::int64_t>(
+        engrams_[layer] ? arena.array<std::int64_t>(tokens * columns) : nullptr, tokens, columns);
+  flow.engram_rows = {rows, engrams_.size()};
+  Arena::Scope scope(arena);
+  const std::int32_t* classes =
+      ngram_classes(arena, runs, vocabulary_, layout_.max_ngram, config_.engram_pad_token_id);
+  for (std::size_t layer = 0; layer < engrams_.size(); ++layer)
+    if (engrams_[layer]) engrams_[layer]->find_rows(compute, classes, rows[layer]);
 }
 
 void DeepseekV41::apply_engram(Compute& compute, int layer, Flow& flow) const {
   const auto& engram = engrams_[static_cast<std::size_t>(layer)];
   if (!engram) return;
-  Arena::Scope scope(compute.arena);
-  const MatrixView<std::int64_t> rows = engram->rows(compute, flow.ngrams, flow.batch.count);
+  const MatrixView<std::int64_t> rows = flow.engram_rows[static_cast<std::size_t>(layer)];
   engram->apply(compute, rows, quantizer(compute), flow.h);
   if (flow.taps) flow.taps->integers("engram_ids", layer, flow.batch, rows);
   tap(flow, "engram_out", layer, flow.h);
@@ -252,8 +257,8 @@ void DeepseekV41::enter_decoder(Flow& flow, SiteMix& mix, MatrixView<float>& x) 
   keep_rows(x, rows);
   keep_rows(flow.rope, rows);
   keep_rows(flow.compressed_rope, rows);
-  MatrixView<std::int32_t> ngrams(flow.ngrams, mix.pre.rows, layout_.max_ngram);
-  if (flow.ngrams) keep_rows(ngrams, rows);
+  for (MatrixView<std::int64_t>& of_layer : flow.engram_rows)
+    if (of_layer.data) keep_rows(of_layer, rows);
 }
 
 void DeepseekV41::attention(Compute& compute, int layer, Flow& flow, MatrixView<const float> x,

@@ -45,16 +45,14 @@ Engram::Engram(const EngramWeights& weights, const EngramLayout& layout, const E
                  qk_weight_.begin(), [](float q, float k) { return q * k; });
 }
 
-MatrixView<std::int64_t> Engram::rows(Compute& compute, const std::int32_t* classes,
-                                      std::int64_t tokens) const {
-  const MatrixView<std::int64_t> rows(compute.arena.array<std::int64_t>(tokens * layout_.columns()), tokens,
-                                      layout_.columns());
-  for_rows(compute, tokens, [&](std::int64_t r) {
+void Engram::find_rows(Compute& compute, const std::int32_t* classes, MatrixView<std::int64_t> rows) const {
+  for_rows(compute, rows.rows, [&](std::int64_t r) {
     engram_rows(layout_, layer_, classes + r * layout_.max_ngram, rows.row(r));
   });
-  return rows;
+  if (weights_.table.mostly_on_disk()) ask_for(compute, rows);
 }
 
+// Those of all tokens in order of place, each once.
 void Engram::ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const {
   Arena::Scope scope(compute.arena);
   const std::int64_t count = rows.rows * rows.cols;

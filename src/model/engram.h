@@ -25,18 +25,15 @@ class Engram {
   Engram(const EngramWeights& weights, const EngramLayout& layout, const EngramLayout::Layer& layer,
          const HyperConnectionShape& streams);
 
-  /// Table rows of each token: [tokens, columns], in the caller's arena scope.
-  MatrixView<std::int64_t> rows(Compute& compute, const std::int32_t* classes, std::int64_t tokens) const;
-
-  bool mostly_on_disk() const { return weights_.table.mostly_on_disk(); }
-  /// Asks the disk for table rows: those of all tokens in order of place, each once.
-  void ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const;
+  /// Table rows of each token -> [tokens, columns]; the disk is asked for them where they may lie there.
+  void find_rows(Compute& compute, const std::int32_t* classes, MatrixView<std::int64_t> rows) const;
 
   /// h_k += gate_k * value for every token; h [tokens, hc * hidden].
   void apply(Compute& compute, MatrixView<const std::int64_t> rows, BlockQuantizer quantizer,
              MatrixView<float> h) const;
 
  private:
+  void ask_for(Compute& compute, MatrixView<const std::int64_t> rows) const;
   void gate_and_add(const Kernels& kernels, const float* key_value, float* h) const;
 
   const EngramWeights& weights_;
