@@ -37,9 +37,10 @@ double probe_bf16_dots(std::int64_t rounds);
 double probe_int8_dots(std::int64_t rounds);
 
 // Called by matmul for the weights that bf16 products take; see decode_avx512bf16.h for orders.
-void matmul_few(const Matmul& m);   ///< weights streamed and decoded in registers, 1 to kFewTokens tokens
+void matmul_few(const Matmul& m);   ///< weights streamed and decoded in registers, up to kMostStreamed tokens
 void matmul_many(const Matmul& m);  ///< a tile of weight rows decoded once for all tokens
 
-inline constexpr std::int64_t kFewTokens = 4;
+inline constexpr std::int64_t kFewTokens = 4;  ///< multiplied at once
+inline constexpr std::int64_t kMostStreamed = 16;
 
 }  // namespace seekline::avx512bf16

@@ -12,7 +12,6 @@
 #include "kernels/row_runs.h"
 #include "kernels/simd.h"
 #include "kernels/table.h"
-#include "kernels/token_groups.h"
 
 namespace seekline::linear_f32 {
 
@@ -159,18 +158,30 @@ SEEKLINE_SIMD void add_rows(const Matmul& m, const D& d, const std::uint8_t* con
   }
 }
 
-/// Adds the whole steps in bytes [begin, end); ahead[r] + at is the line to fetch beside the one at `at`.
+/// Adds the whole steps in bytes [begin, end) and fetches lines that stand `ahead` bytes further, one every
+/// `passes` steps.
 template <class V, class D, int T>
 SEEKLINE_SIMD void add_span(const Matmul& m, const D& d, const Rows& rows, std::int64_t begin,
-                            std::int64_t end, const std::uint8_t* const* ahead,
+                            std::int64_t end, std::int64_t ahead, int passes,
                             typename V::F (&sum)[T][kRows]) {
+  std::int64_t fetched = begin;
+  int steps = 1;
+  const auto fetch = [&](std::int64_t from) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+      _mm_prefetch(reinterpret_cast<const char*>(rows.data[r] + from + ahead), _MM_HINT_T0);
+  };
   for (std::int64_t at = begin; at < end; at += D::kBytes) {
+    if constexpr (T == 1) {  // alone, or the last of several passes
+      fetch(at);
+    } else if (--steps == 0) {
+      fetch(fetched);
+      fetched += D::kBytes;
+      steps = passes;
+    }
     const std::uint8_t* data[kRows];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      data[r] = rows.data[r] + at;
-      _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at), _MM_HINT_T0);
-    }
+    for (int r = 0; r < kRows; ++r) data[r] = rows.data[r] + at;
     add_rows<V, D, T>(m, d, data, rows.scales, at / D::kBytes, sum);
   }
 }
@@ -188,11 +199,37 @@ SEEKLINE_SIMD void add_rest(const Matmul& m, const D& d, const Rows& rows, std::
   add_rows<V, D, T>(m, d, data, rows.scales, at / D::kBytes, sum);
 }
 
+/// T tokens over the rows of a group.
 template <class V, class D, int T>
+SEEKLINE_SIMD void pass(const Matmul& m, const D& d, const Rows& rows, int count,
+                        const simd::Fetching<kRows>& fetching) {
+  const std::int64_t bytes = row_bytes(m.w), whole = bytes / D::kBytes * D::kBytes;
+  const std::int64_t within = fetching.within < whole ? fetching.within : whole;
+  typename V::F sum[T][kRows];
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
+  add_span<V, D, T>(m, d, rows, 0, within, fetching.near, fetching.passes, sum);
+  add_span<V, D, T>(m, d, rows, within, whole, fetching.far, fetching.passes, sum);
+  if (whole < bytes) add_rest<V, D, T>(m, d, rows, whole, bytes - whole, sum);
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) finish<V>(m, t, rows.index, count, sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
+}
+
+/// Tokens that pass over a group of rows together: as many sums as there are registers for.
+template <class V>
+constexpr int few_tokens() {
+  return V::kFewRegisters ? 2 : 4;
+}
+
+/// Weights are read from memory once: up to few_tokens tokens after the other pass over each group of rows.
+template <class V, class D>
 void few(const Matmul& m) {
   const D d;
-  const std::int64_t bytes = row_bytes(m.w), whole = bytes / D::kBytes * D::kBytes;
+  const std::int64_t bytes = row_bytes(m.w);
   const std::int64_t scales = steps(m.w.cols, D::kWeights) * D::kScales;
+  const simd::Passes passes(m.tokens, few_tokens<V>());
   const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
   const std::uint8_t* unpacked[kRows] = {};
   Rows rows;
@@ -208,19 +245,25 @@ void few(const Matmul& m) {
       }
     }
     if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(unpacked, (m.w.cols + 31) / 32);
-    const simd::Fetching<kRows> fetching(runs, i, rows.data, bytes, D::kBytes, m.prefetch);
-    const std::int64_t within = fetching.within < whole ? fetching.within : whole;
-    typename V::F sum[T][kRows];
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) sum[t][r] = V::zero();
-    add_span<V, D, T>(m, d, rows, 0, within, fetching.near, sum);
-    add_span<V, D, T>(m, d, rows, within, whole, fetching.far, sum);
-    if (whole < bytes) add_rest<V, D, T>(m, d, rows, whole, bytes - whole, sum);
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      finish<V>(m, t, rows.index, runs.rows(i), sum[t][0], sum[t][1], sum[t][2], sum[t][3]);
+    for (int p = 0; p < passes.count; ++p) {
+      const simd::Fetching<kRows> fetching(runs, i, rows.data, bytes, D::kBytes, m.prefetch, p, passes.count);
+      Matmul part = m;
+      part.x += passes.first(p);
+      part.y += passes.first(p);
+      switch (passes.tokens(p)) {
+        case 1:
+          pass<V, D, 1>(part, d, rows, runs.rows(i), fetching);
+          break;
+        case 2:
+          pass<V, D, 2>(part, d, rows, runs.rows(i), fetching);
+          break;
+        case 3:
+          if constexpr (few_tokens<V>() > 2) pass<V, D, 3>(part, d, rows, runs.rows(i), fetching);
+          break;
+        default:
+          if constexpr (few_tokens<V>() > 2) pass<V, D, 4>(part, d, rows, runs.rows(i), fetching);
+      }
+    }
   }
 }
 
@@ -338,29 +381,10 @@ void many(const Matmul& m) {
   }
 }
 
-/// Tokens that stream weights at once: as many sums as there are registers for.
-template <class V>
-constexpr int few_tokens() {
-  return V::kFewRegisters ? 2 : 4;
-}
-
-template <class V, class D>
-SEEKLINE_SIMD void few_of(const Matmul& m) {
-  if (m.tokens == 1) return few<V, D, 1>(m);
-  if (m.tokens == 2) return few<V, D, 2>(m);
-  if constexpr (few_tokens<V>() == 4) {
-    if (m.tokens == 3) return few<V, D, 3>(m);
-    if (m.tokens == 4) return few<V, D, 4>(m);
-  }
-}
-
 template <class V, class D>
 void run(const Matmul& m) {
-  if (m.tokens <= few_tokens<V>()) return few_of<V, D>(m);
   if (m.tokens > 4 * few_tokens<V>()) return many<V, D>(m);
-  const std::int64_t each =
-      D::kScales > 0 ? simd::even_groups(m.tokens, few_tokens<V>()) : std::int64_t{few_tokens<V>()};
-  simd::in_groups(m, each, row_bytes(m.w), [](const Matmul& part) { few_of<V, D>(part); });
+  few<V, D>(m);
 }
 
 /// x in the order of D's vectors; `place(i)` is the position of weight i within a step.

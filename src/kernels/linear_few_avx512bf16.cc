@@ -1,4 +1,5 @@
-// Few tokens: weights are decoded in registers, some rows at a time, and read once.
+// Few tokens: weights are decoded in registers, some rows at a time, by some tokens after the other, and read
+// from memory once.
 //
 // What memory gives depends on the order it is read in: the rows of a group are the next ones of four runs
 // (row_runs.h), each read from end to end. x of four tokens does not stay in the first cache beside them,
@@ -37,22 +38,34 @@ SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, const simd::Ro
   return g;
 }
 
-/// Adds the bytes [begin, end) of a group's rows; ahead[r] + at is the line to fetch beside the one at `at`.
-template <Dots kForm, class Lines, int T>
+/// Adds the bytes [begin, end) of a group's rows and fetches lines that stand `ahead` bytes further, those of
+/// every step, with kSeveral passes those of one every `passes` steps.
+template <Dots kForm, bool kSeveral, class Lines, int T>
 SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t begin, std::int64_t end,
-                            const std::uint8_t* const* ahead, const std::uint8_t* const* x,
+                            std::int64_t ahead, int passes, const std::uint8_t* const* x,
                             __m512 (&sum)[kRows][T]) {
+  std::int64_t fetched = begin;
+  int steps = 1;
   using Step = decltype(lines.load(nullptr, 0));
-  const auto step = [&](std::int64_t at, std::int64_t left) __attribute__((always_inline)) {
-    const std::int64_t index = at / Lines::kBytes, vector = index * Lines::kVectors;
-    Step row[kRows];
+  const auto fetch = [&](std::int64_t from) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      row[r] = lines.load(g.row[r] + at, left);
+    for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
       for (std::int64_t line = 0; line < Lines::kBytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(ahead[r] + at + line), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(g.row[r] + from + ahead + line), _MM_HINT_T0);
+  };
+  const auto step = [&](std::int64_t at, std::int64_t left) __attribute__((always_inline)) {
+    const std::int64_t index = at / Lines::kBytes, vector = index * Lines::kVectors;
+    if constexpr (!kSeveral) {
+      fetch(at);
+    } else if (--steps == 0) {
+      fetch(fetched);
+      fetched += Lines::kBytes;
+      steps = passes;
     }
+    Step row[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) row[r] = lines.load(g.row[r] + at, left);
     if constexpr (Lines::kChained) {
       __m512 part[kRows][T];
 #pragma GCC unroll 4
@@ -76,34 +89,54 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
 }
 
 template <int T>
-SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, __m512 (&sum)[kRows][T]) {
+SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, float* const* to, __m512 (&sum)[kRows][T]) {
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     alignas(16) float y[4];
     _mm_store_ps(y, simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]));
     for (int r = 0; r < g.rows; ++r) {
-      float& out = m.y[t][g.index[r]];
+      float& out = to[t][g.index[r]];
       out = m.accumulate ? out + y[r] : y[r];
     }
   }
 }
 
-template <Dots kForm, int T, class Lines>
+/// T tokens over the rows of a group.
+template <Dots kForm, bool kSeveral, int T, class Lines>
+void pass(const Matmul& m, const Lines& lines, const Group& g, const simd::Fetching<kRows>& fetching,
+          const std::uint8_t* const* x, float* const* y) {
+  __m512 sum[kRows][T];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) sum[r][t] = _mm512_setzero_ps();
+  add_span<kForm, kSeveral>(lines, g, 0, fetching.within, fetching.near, fetching.passes, x, sum);
+  add_span<kForm, kSeveral>(lines, g, fetching.within, weight_row_bytes(m.w), fetching.far, fetching.passes,
+                            x, sum);
+  finish(m, g, y, sum);
+}
+
+/// Up to kFewTokens tokens after the other pass over each group of rows.
+template <Dots kForm, class Lines>
 void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
+  using Pass = void(const Matmul&, const Lines&, const Group&, const simd::Fetching<kRows>&,
+                    const std::uint8_t* const*, float* const*);
+  static constexpr Pass* kPasses[2][kFewTokens] = {
+      {pass<kForm, false, 1, Lines>, pass<kForm, false, 2, Lines>, pass<kForm, false, 3, Lines>,
+       pass<kForm, false, 4, Lines>},
+      {pass<kForm, true, 1, Lines>, pass<kForm, true, 2, Lines>, pass<kForm, true, 3, Lines>,
+       pass<kForm, true, 4, Lines>}};
   const std::int64_t bytes = weight_row_bytes(m.w);
+  const simd::Passes passes(m.tokens, kFewTokens);
   const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
   for (std::int64_t i = 0; i < runs.groups(); ++i) {
     const Group g = group_at(m, lines, runs, i);
-    const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, m.prefetch);
     if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(g.scales, (m.w.cols + 31) / 32);
-    __m512 sum[kRows][T];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) sum[r][t] = _mm512_setzero_ps();
-    add_span<kForm>(lines, g, 0, fetching.within, fetching.near, x, sum);
-    add_span<kForm>(lines, g, fetching.within, bytes, fetching.far, x, sum);
-    finish(m, g, sum);
+    for (int p = 0; p < passes.count; ++p) {
+      const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, m.prefetch, p, passes.count);
+      kPasses[passes.count > 1][passes.tokens(p) - 1](m, lines, g, fetching, x + passes.first(p),
+                                                      m.y + passes.first(p));
+    }
   }
 }
 
@@ -122,12 +155,12 @@ SEEKLINE_SIMD void scale_x(const std::uint8_t* x, __m512i shift, std::uint8_t* o
 }
 
 /// Rows of a block share their scales: x takes them once for all of those rows, exactly.
-template <Dots kForm, int T>
+template <Dots kForm>
 void few_e4m3(const Matmul& m) {
   constexpr std::int64_t kX = x_vector_bytes(kForm);
   const std::int64_t steps = (m.w.cols + 63) / 64, pitch = row_pitch(steps * 2 * kX);
-  const std::uint8_t* x[T];
-  for (int t = 0; t < T; ++t) x[t] = m.scratch + t * pitch;
+  const std::uint8_t* x[kMostStreamed];
+  for (int t = 0; t < m.tokens; ++t) x[t] = m.scratch + t * pitch;
   const std::int64_t scale_cols = (m.w.cols + m.w.block_cols - 1) / m.w.block_cols;
   const RunningLines<E4M3Step> lines;
   Matmul part = m;
@@ -140,38 +173,35 @@ void few_e4m3(const Matmul& m) {
       part.row_end = m.row_end;
       part.prefetch = m.prefetch;
     }
+    const simd::RowRuns<kRows> runs(part.row_begin, part.row_end);
     for (std::int64_t s = 0; s < steps; ++s) {
+      // Memory goes on meanwhile: a line behind those that were fetched with the rows before.
+      const std::uint8_t* run = m.w.data + runs.row(0, static_cast<int>(s % kRows)) * m.w.cols;
+      _mm_prefetch(reinterpret_cast<const char*>(run + simd::kRunAhead + s / kRows * 64), _MM_HINT_T0);
       const __m512i shift = e4m3_shift(m.w, m.w.scales + block * scale_cols, s * 64);
-      for (int t = 0; t < T; ++t)
+      for (int t = 0; t < m.tokens; ++t)
         for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)
           scale_x<kForm>(m.x[t] + v * kX, shift, m.scratch + t * pitch + v * kX);
     }
-    stream<kForm, T>(part, lines, x);
+    stream<kForm>(part, lines, x);
   }
 }
 
-template <Dots kForm, int T>
-void few(const Matmul& m) {
-  if (m.w.kind == WeightKind::kBF16) return stream<kForm, T>(m, RunningLines<BF16Step>{}, m.x);
-  if (m.w.kind == WeightKind::kE2M1) return stream<kForm, T>(m, E2M1Lines(m.w), m.x);
-  if (m.w.scale_kind == ScaleKind::kF32) return stream<kForm, T>(m, ScaledE4M3Lines(m.w), m.x);
-  few_e4m3<kForm, T>(m);
-}
-
 template <Dots kForm>
-void by_tokens(const Matmul& m) {
-  static constexpr void (*kByTokens[])(const Matmul&) = {few<kForm, 1>, few<kForm, 2>, few<kForm, 3>,
-                                                         few<kForm, 4>};
-  static_assert(kFewTokens == 4);
-  if (m.tokens > 0) kByTokens[m.tokens - 1](m);
+void few(const Matmul& m) {
+  if (m.w.kind == WeightKind::kBF16) return stream<kForm>(m, RunningLines<BF16Step>{}, m.x);
+  if (m.w.kind == WeightKind::kE2M1) return stream<kForm>(m, E2M1Lines(m.w), m.x);
+  if (m.w.scale_kind == ScaleKind::kF32) return stream<kForm>(m, ScaledE4M3Lines(m.w), m.x);
+  few_e4m3<kForm>(m);
 }
 
 }  // namespace
 
 void matmul_few(const Matmul& m) {
+  SEEKLINE_CHECK(m.tokens <= kMostStreamed, "more tokens are multiplied with decoded tiles");
   SEEKLINE_CHECK(m.w.scale_kind != ScaleKind::kF32 || m.w.block_cols == 128, "f32 scales lie on 128 columns");
   SEEKLINE_CHECK(m.w.kind != WeightKind::kE2M1 || m.w.block_cols == 32, "e2m1 scales lie on 32 columns");
-  dots() == Dots::kInstruction ? by_tokens<Dots::kInstruction>(m) : by_tokens<Dots::kFusedPairs>(m);
+  dots() == Dots::kInstruction ? few<Dots::kInstruction>(m) : few<Dots::kFusedPairs>(m);
 }
 
 }  // namespace seekline::avx512bf16

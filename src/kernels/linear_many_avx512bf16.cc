@@ -272,7 +272,7 @@ std::int64_t matmul_scratch_bytes(std::int64_t k) {
   const Dots form = dots();
   const std::int64_t many =
       tile_rows(form, vectors) * tile_pitch(form, vectors) + kMostTokens * kMostRows * 64;
-  const std::int64_t few = kFewTokens * tile_pitch(form, vectors), plain = avx512::matmul_scratch_bytes(k);
+  const std::int64_t few = kMostStreamed * tile_pitch(form, vectors), plain = avx512::matmul_scratch_bytes(k);
   const std::int64_t own = many > few ? many : few;
   return own > plain ? own : plain;
 }

@@ -2,7 +2,6 @@
 #include "kernels/avx512bf16.h"
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
-#include "kernels/token_groups.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -93,11 +92,7 @@ void prepare(WeightKind kind, Arithmetic arithmetic, BlockQuantizer quantizer, c
 void matmul(const Matmul& m) {
   if (!in_bf16(m.w.kind, m.arithmetic)) return avx512::matmul(m);
   const NoSubnormals flushing;
-  if (m.tokens <= kFewTokens) return matmul_few(m);
-  if (m.tokens > 4 * kFewTokens) return matmul_many(m);
-  const std::int64_t each =
-      m.w.kind == WeightKind::kBF16 ? kFewTokens : simd::even_groups(m.tokens, kFewTokens);
-  simd::in_groups(m, each, weight_row_bytes(m.w), matmul_few);
+  m.tokens <= kMostStreamed ? matmul_few(m) : matmul_many(m);
 }
 
 }  // namespace seekline::avx512bf16

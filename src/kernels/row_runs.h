@@ -27,23 +27,46 @@ struct RowRuns {
 /// Bytes between a line that is read and the line of its run that is fetched with it.
 inline constexpr std::int64_t kRunAhead = 2048;
 
-/// What to fetch while a group of R rows is read: the line that stands kRunAhead further in its run, and
-/// behind a run's end the beginning of a run of the weights that come next.
+/// Tokens that are too many for one pass over a group of rows: in as few passes as can be, as even as can be.
+struct Passes {
+  std::int64_t all, each;
+  int count;
+
+  SEEKLINE_MEMBER Passes(std::int64_t tokens, std::int64_t most)
+      : all(tokens), count(static_cast<int>((tokens + most - 1) / most)) {
+    each = count > 0 ? (tokens + count - 1) / count : 0;
+  }
+  SEEKLINE_MEMBER std::int64_t first(int pass) const { return pass * each; }
+  SEEKLINE_MEMBER std::int64_t tokens(int pass) const {
+    return first(pass) + each < all ? each : all - first(pass);
+  }
+};
+
+/// What to fetch while a group of R rows is read, in one pass or several: lines that stand further in their
+/// runs, and behind a run's end the beginning of a run of the weights that come next. Memory works at all
+/// times that way: with several passes each fetches its share of the lines, and all of a row's are there when
+/// the first pass comes to them.
 template <int R>
 struct Fetching {
-  std::int64_t within;  ///< bytes of a row for which near[r] + at is that line; then far[r] + at
-  const std::uint8_t *near[R], *far[R];
+  std::int64_t within;     ///< bytes of a row for which lines stand `near`, then `far`
+  std::int64_t near, far;  ///< bytes from a line to the one to fetch, the same for all rows
+  int passes;              ///< a line every so many steps
 
   /// Rows are `bytes` long, `within` a multiple of `step`; `next` may be null.
   SEEKLINE_MEMBER Fetching(const RowRuns<R>& runs, std::int64_t i, const std::uint8_t* const* row,
-                           std::int64_t bytes, std::int64_t step, const std::uint8_t* next) {
+                           std::int64_t bytes, std::int64_t step, const std::uint8_t* next, int pass = 0,
+                           int of_passes = 1)
+      : passes(of_passes) {
     const std::int64_t left = (runs.each - i) * bytes;
-    within = left <= kRunAhead ? 0 : left - kRunAhead < bytes ? (left - kRunAhead) / step * step : bytes;
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      near[r] = row[r] + kRunAhead;
-      far[r] = next ? next + r * runs.each * bytes + kRunAhead - left : row[r];
+    const std::int64_t share = passes == 1 ? bytes : (bytes / passes + 63) / 64 * 64;
+    const std::int64_t ahead = kRunAhead + (passes - 1 + pass) * share;
+    if (passes == 1) {
+      within = left <= ahead ? 0 : left - ahead < bytes ? (left - ahead) / step * step : bytes;
+    } else {
+      within = ahead + share <= left ? bytes : 0;
     }
+    near = ahead;
+    far = next ? next - row[0] + ahead - left : 0;  // the next weights' runs are as long
   }
 };
 
