@@ -3,7 +3,7 @@
 // `load` takes a step of a row, of which `left` bytes lie within the row, into registers. `add` adds the
 // products of a step of kRows rows with the prepared vectors of T tokens' x from `vector` on to
 // acc[row][token]; each value of x is loaded once for all rows. Where a kind is chained, a step is a sum of
-// its own, and `scale` gives the factors with which its lanes are added to the row's.
+// its own, and `scale` gives the factors with which its lanes are added to the row's (`left` as for `load`).
 #pragma once
 
 #include "kernels/decode_avx512bf16.h"
@@ -104,7 +104,7 @@ struct ScaledE4M3Lines {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) add_vector<kForm>(rows, i, vector + i, x, acc);
   }
-  SEEKLINE_MEMBER __m512 scale(const std::uint8_t* scales, std::int64_t index) const {
+  SEEKLINE_MEMBER __m512 scale(const std::uint8_t* scales, std::int64_t index, std::int64_t) const {
     float value;
     __builtin_memcpy(&value, scales + index * 4, 4);
     return _mm512_set1_ps(value);
@@ -152,8 +152,13 @@ struct E2M1Lines {
       add_nibbles<3>(rows, x, at + 384, acc);
     }
   }
-  SEEKLINE_MEMBER __m512 scale(const std::uint8_t* scales, std::int64_t index) const {
-    const auto bytes = static_cast<int>(e2m1_scale_bytes(scales, 4 * index, blocks));
+  SEEKLINE_MEMBER __m512 scale(const std::uint8_t* scales, std::int64_t index, std::int64_t left) const {
+    int bytes;
+    if (left >= kBytes) {
+      __builtin_memcpy(&bytes, scales + 4 * index, 4);
+    } else {
+      bytes = static_cast<int>(e2m1_scale_bytes(scales, 4 * index, blocks));
+    }
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_shuffle_epi8(_mm512_set1_epi32(bytes), spread), 7));
   }
 

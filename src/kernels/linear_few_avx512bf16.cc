@@ -75,7 +75,7 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
       lines.template add<kForm>(row, vector, x, part);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        const __m512 s = lines.scale(g.scales[r], index);
+        const __m512 s = lines.scale(g.scales[r], index, left);
 #pragma GCC unroll 4
         for (int t = 0; t < T; ++t) sum[r][t] = _mm512_fmadd_ps(part[r][t], s, sum[r][t]);
       }
