@@ -46,9 +46,9 @@ STAGES = [
 
 
 def decay(tokens, budget):
-    """Constant, then linear to 3 % over the last tenth of the budget."""
+    """Constant; over the last seventh of the budget linear from a half to 3 %."""
     left = 1 - tokens / budget
-    return 1.0 if left > 0.1 else 0.03 + 0.97 * left / 0.1
+    return 1.0 if left > 1 / 7 else 0.03 + 0.47 * left * 7
 
 
 def ended(stage, hit, tokens):

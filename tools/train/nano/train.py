@@ -3,6 +3,7 @@
 STATE_FOLDER holds real.txt (python -m nano.text), checkpoint.pt, log.jsonl. A killed run goes on from its last checkpoint.
 """
 import argparse
+import glob
 import json
 import math
 import os
@@ -20,6 +21,7 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKENS = 4096                       # of a step
 LR, WARM, REWARM = 0.003, 50, 10    # AdamW; steps of warm-up at the start and after a resume
 SAVE_SECONDS = 180
+KEEP, KEPT = 4, 3                   # checkpoints that stay: one every so many million tokens, so many
 AVERAGED = 4                        # every so many steps the masters enter their moving average ..
 SHARE = 0.01                        # .. by this share: about 1.6 million tokens
 
@@ -102,6 +104,15 @@ class Run:
         tmp = self.path + '.tmp'
         torch.save(dict(masters=self.masters, average=self.average, averaged=self.averaged, adam=self.optimizer.adam.state_dict(), state=self.state), tmp)
         os.replace(tmp, self.path)
+        self.keep()
+
+    def keep(self):
+        """Another name for the first checkpoint of every KEEP million tokens, so that a bad stretch can be taken back; the last KEPT."""
+        name = os.path.join(self.folder, 'checkpoint-{:03d}.pt'.format(int(self.state['tokens'] / 1e6 // KEEP * KEEP)))
+        if not os.path.exists(name):
+            os.link(self.path, name)
+        for old in sorted(glob.glob(os.path.join(self.folder, 'checkpoint-*.pt')))[:-KEPT]:
+            os.remove(old)
 
     def step(self, stage, lr):
         """One step -> figures for the log"""
@@ -159,7 +170,7 @@ class Run:
 def main():
     a = argparse.ArgumentParser()
     a.add_argument('folder')
-    a.add_argument('--tokens', type=float, default=80.0, help='budget, in millions; the rate falls over the last tenth')
+    a.add_argument('--tokens', type=float, default=80.0, help='budget, in millions; the rate falls over the last seventh')
     a.add_argument('--eager', action='store_true', help='compile nothing')
     a.add_argument('--step-tokens', type=int, default=TOKENS, help='tokens of a step, half of them in each process')
     a.add_argument('--half', help=argparse.SUPPRESS)
