@@ -1,6 +1,7 @@
 """Auxiliary losses, all on a few *probe* rows per sequence, for which the dense attention is worked out.
 
-- index: KL of the index scores to the dense attention that used the selection, mean over heads and over the layers of the group;
+- index: KL of the index scores to the dense attention that used the selection, mean over heads and over the layers of the group (of the candidates' source: all
+  layers that select among these);
 - lost: share of the joined softmax that dense attention would give to entries outside the selection. As a loss it teaches
   attention to stay where the indexer can follow; as a figure, 1 - lost / global mass is the mass the selected set holds;
 - guide: half of the heads at look-up rows are pulled towards the entries that hold the wanted word (an aid, removed early);
@@ -29,6 +30,7 @@ class Auxiliary:
         self.on = self.on or self.guiding
         self.index = self.lost = self.guide = self.named = torch.zeros(())
         self.group, self.score, self.kept, self.total = [], None, 0.0, 0.0
+        self.pool_group, self.pool_score = [], None
         if probes is not None:
             self.probes, self.at = probes, probes.at
             B, R = self.at.shape
@@ -43,10 +45,13 @@ class Auxiliary:
         """[1, T, S] -> [B, R, S]"""
         return eligible[0][self.at]
 
-    def new_group(self, qi, head, store):
+    def new_group(self, qi, head, store, pool=False):
+        """An index source, of the layers up to the next one; with `pool` all later layers select among its candidates, so it learns from them too."""
         self.close_group()
         self.store = store
         self.score = ix.scores(qi, head, store.keys) + self.rows_of(store.eligible)
+        if pool:
+            self.pool_score = self.score
         if self.select:
             picked = self.take(store.picked)
             inside = torch.zeros(*picked.shape[:2], self.score.shape[-1] + 1, dtype=torch.bool)
@@ -55,6 +60,8 @@ class Auxiliary:
     def attention(self, layer, p, store):
         """p [B, R, H, S]: dense probabilities of one layer"""
         self.group.append(p.detach().mean(2))
+        if self.pool_score is not None:
+            self.pool_group.append(self.group[-1])
         if self.select:
             lost = (p * ~self.inside[:, :, None]).sum(-1)
             self.lost = self.lost + lost.mean()
@@ -77,11 +84,19 @@ class Auxiliary:
         self.named = self.named + F.cross_entropy(z, self.probes.word[self.probes.lookup])
 
     def close_group(self):
-        if self.group:
-            p = sum(self.group)
+        if self.score is not self.pool_score:
+            self.compare(self.group, self.score)
+        self.group = []
+
+    def close(self):
+        self.close_group()
+        self.compare(self.pool_group, self.pool_score)
+
+    def compare(self, group, score):
+        if group:
+            p = sum(group)
             mass = p.sum(-1, keepdim=True)
-            log_q = self.score.log_softmax(-1).clamp_min(-60)
+            log_q = score.log_softmax(-1).clamp_min(-1e4)       # what lies far below must still be told to rise
             ok = (mass > 1e-6).float()
             p = p / mass.clamp_min(1e-6)
             self.index = self.index + ((p * (p.clamp_min(1e-9).log() - log_q)).sum(-1, keepdim=True) * ok).sum() / ok.sum().clamp_min(1)
-        self.group = []

@@ -169,7 +169,7 @@ class Forward:
             out, load = moe.routed(x, eid, ew, lw['ffn.experts.w13'], lw['ffn.experts.w2'], c['swiglu_limit'], opt.acts, P['activate'])
             y = out.float().sum(1) + shared.float()
             loads.append(load)
-        aux.close_group()
+        aux.close()
         if keep is not None:
             keep['loads'] = loads
         return st.rms(P['collapse'](P['spread'](h, y, post, comb), pre), w['norm']), aux
@@ -219,7 +219,7 @@ class Forward:
             if shape:
                 store.pool = members
         if aux.on:
-            aux.new_group(aux.take(qi), aux.take(head), store)
+            aux.new_group(aux.take(qi), aux.take(head), store, pool=l == c['candidate_source_layer_id'])
 
     def attend_picked(self, qh, win, store, mask, sink, B, T):
         S, d = store.rows.shape[1:]
