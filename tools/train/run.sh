@@ -1,6 +1,6 @@
 #!/bin/bash
 # Trains nano-v41 in the background at the lowest priority, or goes on from its last checkpoint.
-#   tools/train/run.sh STATE_FOLDER [--tokens MILLIONS]
+#   tools/train/run.sh STATE_FOLDER [--tokens MILLIONS] [--from MODEL_FOLDER]
 # STATE_FOLDER (outside the repository) gets a Python environment, the real text, checkpoints and the log.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

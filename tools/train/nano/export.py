@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
@@ -124,9 +125,20 @@ def read(folder):
     return config, tok, layout, specs, out
 
 
-def write(masters, specs, config, tokenizer_file, folder):
+def trained(folder):
+    """-> {tokens, stage}: how far the exported model of a folder had come (nano.train --from)"""
+    with safe_open(os.path.join(folder, 'model.safetensors'), 'pt') as f:
+        notes = f.metadata() or {}
+    if not {'tokens', 'stage'} <= notes.keys():
+        raise ValueError(f'{folder}: model.safetensors does not say how far it was trained')
+    return {k: int(notes[k]) for k in ('tokens', 'stage')}
+
+
+def write(masters, specs, config, tokenizer_file, folder, state=None):
+    """`state`: {tokens, stage} the training has reached, kept in the file's metadata"""
     os.makedirs(folder, exist_ok=True)
-    save_file({k: v.contiguous() for k, v in tensors(masters, specs).items()}, os.path.join(folder, 'model.safetensors'), metadata={'format': 'pt'})
+    notes = {'format': 'pt'} | {k: str(state[k]) for k in ('tokens', 'stage') if state}
+    save_file({k: v.contiguous() for k, v in tensors(masters, specs).items()}, os.path.join(folder, 'model.safetensors'), metadata=notes)
     with open(os.path.join(folder, 'config.json'), 'w', encoding='utf-8') as f:
         json.dump(config, f, indent=1)
     shutil.copy(tokenizer_file, os.path.join(folder, 'tokenizer.json'))
@@ -139,7 +151,7 @@ def main():
     config, tok_file = read_config(), os.path.join(HERE, 'tokenizer.json')
     specs = wt.specs(config, Layout(config['text_config'], Tokenizer.from_file(tok_file)).compressed)
     z = torch.load(os.path.join(state, 'checkpoint.pt'))
-    write(z[part], specs, config, tok_file, folder)
+    write(z[part], specs, config, tok_file, folder, z['state'])
     print(z['state'], os.path.getsize(os.path.join(folder, 'model.safetensors')), 'bytes')
 
 

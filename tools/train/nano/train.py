@@ -1,6 +1,7 @@
 """Trains nano-v41:  python -m nano.train STATE_FOLDER [--tokens MILLIONS]
 
-STATE_FOLDER holds real.txt (python -m nano.text), checkpoint.pt, log.jsonl. A killed run goes on from its last checkpoint.
+STATE_FOLDER holds real.txt (python -m nano.text), checkpoint.pt, log.jsonl. A killed run goes on from its last checkpoint. Without
+a checkpoint, --from MODEL_FOLDER goes on from an exported model: its weights as the file has them, the optimizer anew.
 """
 import argparse
 import glob
@@ -13,7 +14,7 @@ import time
 import torch
 from tokenizers import Tokenizer
 
-from . import schedule, weights as wt
+from . import export, schedule, weights as wt
 from .engram import Layout
 from .halves import Half, Halves, mean, serve, shared
 
@@ -75,17 +76,19 @@ class Setting:
 
 
 class Run:
-    def __init__(self, folder, compiled=True, tokens=TOKENS):
+    def __init__(self, folder, compiled=True, tokens=TOKENS, model=None):
         self.folder, self.tokens = folder, tokens
         s = Setting(folder, compiled=compiled, tokens=tokens)
         self.masters = s.masters
-        for k, v in wt.initial(s.specs).items():
+        trained = export.trained(model) if model else dict(tokens=0, stage=0)
+        for k, v in (export.read(model)[-1] if model else wt.initial(s.specs)).items():
             self.masters[k].copy_(v)
         self.optimizer = Optimizer(self.masters, s.specs)
         command = [sys.executable, '-m', 'nano.train', folder, '--step-tokens', str(tokens), *([] if compiled else ['--eager'])]
         self.halves = Halves(s.half, s.memory, s.theirs, command)
         self.average, self.averaged = {k: v.clone() for k, v in self.masters.items()}, 0
-        self.state = dict(step=0, tokens=0, stage=0, stage_tokens=0, hit=0.0, seconds=0.0)
+        self.state = dict(step=trained['tokens'] // tokens, stage_tokens=0, hit=0.0, seconds=0.0, **trained)
+        self.warm = WARM
         self.path = os.path.join(folder, 'checkpoint.pt')
         if os.path.exists(self.path):
             self.load()
@@ -96,7 +99,7 @@ class Run:
             for k, v in z['masters'].items():
                 self.masters[k].copy_(v)
         self.optimizer.adam.load_state_dict(z['adam'])
-        self.state = z['state']
+        self.state, self.warm = z['state'], REWARM
         self.averaged = z.get('averaged', 0)
         self.average = z['average'] if self.averaged else {k: v.clone() for k, v in self.masters.items()}
 
@@ -137,13 +140,13 @@ class Run:
 
     def train(self, budget):
         s, log = self.state, open(os.path.join(self.folder, 'log.jsonl'), 'a')
-        started, warm = s['step'], REWARM if s['step'] else WARM
+        started = s['step']
         print(json.dumps(dict(start=s)), file=log, flush=True)
         saved, seen, since = time.time(), [], time.time()
         while s['tokens'] < budget:
             stage = schedule.STAGES[s['stage']]
             t = time.time()
-            r = self.step(stage, min(1.0, (s['step'] - started + 1) / warm) * schedule.decay(s['tokens'], budget))
+            r = self.step(stage, min(1.0, (s['step'] - started + 1) / self.warm) * schedule.decay(s['tokens'], budget))
             s['step'] += 1
             s['tokens'] += self.tokens
             s['stage_tokens'] += self.tokens
@@ -171,6 +174,7 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument('folder')
     a.add_argument('--tokens', type=float, default=80.0, help='budget, in millions; the rate falls over the last seventh')
+    a.add_argument('--from', dest='model', help='an exported model to go on from when STATE_FOLDER has no checkpoint')
     a.add_argument('--eager', action='store_true', help='compile nothing')
     a.add_argument('--step-tokens', type=int, default=TOKENS, help='tokens of a step, half of them in each process')
     a.add_argument('--half', help=argparse.SUPPRESS)
@@ -180,7 +184,7 @@ def main():
         memory, pipe = map(int, a.half.split(','))
         s = Setting(a.folder, memory, not a.eager, a.step_tokens)
         return serve(s.half, s.theirs, pipe)
-    Run(a.folder, not a.eager, a.step_tokens).train(a.tokens * 1e6)
+    Run(a.folder, not a.eager, a.step_tokens, a.model).train(a.tokens * 1e6)
 
 
 if __name__ == '__main__':

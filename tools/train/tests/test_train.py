@@ -4,9 +4,11 @@ import tempfile
 import unittest
 
 import torch
+from tokenizers import Tokenizer
 
-from nano import schedule
-from nano.train import Run
+from nano import export, schedule, weights as wt
+from nano.engram import Layout
+from nano.train import HERE, Run, read_config
 
 TOKENS = 256        # a step: one document of 128 tokens in each process
 SENTENCES = [f'The {n} children walked slowly along the road after lunch.' for n in range(40)]
@@ -40,6 +42,20 @@ class ResumeTest(unittest.TestCase):
         self.assertEqual(figures['text'], again['text'])
         for name, value in straight.items():
             self.assertTrue(torch.equal(value, resumed[name]), name)
+
+    def test_a_run_goes_on_from_an_exported_model(self):
+        config, tok_file = read_config(), os.path.join(HERE, 'tokenizer.json')
+        specs = wt.specs(config, Layout(config['text_config'], Tokenizer.from_file(tok_file)).compressed, seed=7)
+        masters, model = wt.initial(specs), os.path.join(self.folder, 'model')
+        export.write(masters, specs, config, tok_file, model, dict(tokens=100 * TOKENS, stage=3, hit=0.5))
+        run = Run(self.folder, compiled=False, tokens=TOKENS, model=model)
+        run.halves.close()
+        self.assertEqual([run.state[k] for k in ('tokens', 'step', 'stage')], [100 * TOKENS, 100, 3])
+        for name, rounded in wt.working(masters, specs, True, torch.float32).items():
+            self.assertTrue(torch.equal(run.masters[name], rounded), name)
+        export.write(masters, specs, config, tok_file, model)
+        with self.assertRaisesRegex(ValueError, 'does not say how far it was trained'):
+            Run(self.folder, compiled=False, tokens=TOKENS, model=model)
 
     def test_both_halves_shape_the_gradient(self):
         """The figures are means over two documents; the second one's gradient comes through shared memory."""
