@@ -114,6 +114,11 @@ SEEKLINE_SIMD __m512i scale_words(__m512i v, __m512i shift) {
   return _mm512_mask_add_epi16(v, finite, v, shift);
 }
 
+/// The same for decoded e2m1, which has none of the latter.
+SEEKLINE_SIMD __m512i scale_e2m1(__m512i v, __m512i shift) {
+  return _mm512_mask_add_epi16(v, _mm512_test_epi16_mask(v, _mm512_set1_epi16(0x7FFF)), v, shift);
+}
+
 /// A ue8m0 code as such a shift. Codes stay within 2^-60 .. 2^60: `prepare` keeps |x| within 2^-64 .. 2^64,
 /// so no product leaves the normal range and it does not matter which factor a scale is applied to.
 SEEKLINE_SIMD std::int16_t scale_shift(std::uint8_t code) {
@@ -145,6 +150,19 @@ SEEKLINE_SIMD std::uint32_t e2m1_scale_bytes(const std::uint8_t* scales, std::in
     }
   }
   return bytes;
+}
+
+/// Shift of an e2m1 step by its four scale bytes: block b scales the words 8b .. 8b + 7 of all its vectors.
+SEEKLINE_SIMD __m512i e2m1_shift(std::uint32_t bytes) {
+  const __m512i spread = _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(static_cast<short>(0x8000)),
+                                               _mm_set1_epi16(static_cast<short>(0x8001)))),
+      _mm256_setr_m128i(_mm_set1_epi16(static_cast<short>(0x8002)), _mm_set1_epi16(static_cast<short>(0x8003))),
+      1);
+  const __m512i codes = _mm512_shuffle_epi8(_mm512_set1_epi32(static_cast<int>(bytes)), spread);
+  const __m512i power = _mm512_sub_epi16(codes, _mm512_set1_epi16(127));
+  const __m512i most = _mm512_set1_epi16(60), least = _mm512_set1_epi16(-60);
+  return _mm512_slli_epi16(_mm512_max_epi16(_mm512_min_epi16(power, most), least), 7);
 }
 
 SEEKLINE_SIMD std::int64_t weight_row_bytes(const WeightView& w) {

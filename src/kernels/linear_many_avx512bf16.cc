@@ -9,6 +9,7 @@
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
 #include "kernels/row_pitch.h"
+#include "kernels/row_runs.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -19,11 +20,14 @@ constexpr int kMostTokens = 6;
 // Of the second cache.
 constexpr std::int64_t tile_bytes(Dots form) { return (form == Dots::kInstruction ? 256 : 768) << 10; }
 
-/// Vectors in one pass of a tile's rows over the tokens of a micro-kernel: their x and the tile's sums stay
-/// in the first cache while the weights come from the second.
-constexpr std::int64_t depth(Dots form) { return 2048 / x_vector_bytes(form); }
-
 enum class Mode { kRunning, kChained, kChainedScaled };
+
+/// Vectors in one pass of a tile's rows over the tokens of a micro-kernel: their x and the tile's sums stay
+/// in the first cache while the weights come from the second. Passes cost the writing and reading of sums;
+/// chained ones leave room for the weights as well (in_halves).
+constexpr std::int64_t depth(Dots form, Mode mode) {
+  return (mode == Mode::kRunning && form == Dots::kInstruction ? 4096 : 2048) / x_vector_bytes(form);
+}
 
 /// Bytes from one row of a tile to the next.
 SEEKLINE_SIMD std::int64_t tile_pitch(Dots form, std::int64_t vectors) {
@@ -98,69 +102,76 @@ SEEKLINE_SIMD void add_parts(const __m512 (&part)[T][kRows], const float* const*
   }
 }
 
-/// Tokens of one micro-kernel. Chained sums take a register more for each; fused pairs keep the sums in
-/// memory between the steps instead, since more tokens save them more reads of weights.
-template <Dots kForm, Mode mode>
-constexpr int most_tokens() {
-  return mode == Mode::kRunning || kForm == Dots::kFusedPairs ? kMostTokens : 3;
+/// Chained sums take a register more for each token. The instruction takes half of the tokens after the other,
+/// the second time with weights from the first cache; fused pairs keep the sums in memory between the steps
+/// instead, since more tokens save them more reads of weights.
+template <Dots kForm, Mode mode, int T>
+constexpr bool in_halves() {
+  return kForm == Dots::kInstruction && mode != Mode::kRunning && T > 3;
 }
 
-/// vectors [begin, end) of kRows rows times T tokens, added to sums[t][r] (16 lanes each), which vector 0
-/// begins.
+/// kRows rows of a tile and the tokens of a micro-kernel.
+struct Block {
+  const std::uint8_t* const* w;
+  const float* const* scale;
+  const std::uint8_t* const* x;
+  float* const* y;
+  float* sums;  ///< [tokens][kRows][16], between the passes
+  std::int64_t row, rows;
+  bool accumulate;
+};
+
+/// The sums of a block's tokens to their outputs.
+template <int T>
+SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
+  const auto mask = static_cast<__mmask8>((1u << b.rows) - 1);
+  const auto put = [&](int t, __m128 y) __attribute__((always_inline)) {
+    float* out = b.y[t] + b.row;
+    if (b.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
+    _mm_mask_storeu_ps(out, mask, y);
+  };
+  const auto four = [&]<int kFirst, int kTokens>() __attribute__((always_inline)) {
+    const __m512 y = simd::reduce4<kTokens>(&acc[kFirst]);
+    put(kFirst, _mm512_castps512_ps128(y));
+    if constexpr (kTokens > 1) put(kFirst + 1, _mm512_extractf32x4_ps(y, 1));
+    if constexpr (kTokens > 2) put(kFirst + 2, _mm512_extractf32x4_ps(y, 2));
+    if constexpr (kTokens > 3) put(kFirst + 3, _mm512_extractf32x4_ps(y, 3));
+  };
+  four.template operator()<0, (T < 4 ? T : 4)>();
+  if constexpr (T > 4) four.template operator()<4, T - 4>();
+}
+
+/// Adds the products of vectors [begin, end) of T tokens to their sums, which vector 0 begins and the last
+/// pass writes out.
 template <Dots kForm, Mode mode, int T>
-void micro(const std::uint8_t* const* w, const float* const* scale, const std::uint8_t* const* x,
-           std::int64_t begin, std::int64_t end, float* sums) {
+void micro(const Block& b, std::int64_t begin, std::int64_t end, bool last) {
+  if constexpr (in_halves<kForm, mode, T>()) {
+    constexpr int kFirst = (T + 1) / 2;
+    micro<kForm, mode, kFirst>(b, begin, end, last);
+    Block other = b;
+    other.x += kFirst;
+    other.y += kFirst;
+    other.sums += kFirst * kRows * 16;
+    return micro<kForm, mode, T - kFirst>(other, begin, end, last);
+  }
   __m512 acc[T][kRows], part[T][kRows];
   simd::clear<T>(acc);
-  if (begin > 0) simd::load<T>(sums, acc);
+  if (begin > 0) simd::load<T>(b.sums, acc);
   if constexpr (mode == Mode::kRunning) {
-    for (std::int64_t v = begin; v < end; ++v) add_vector<kForm, T>(w, x, v, acc);
+    for (std::int64_t v = begin; v < end; ++v) add_vector<kForm, T>(b.w, b.x, v, acc);
   } else {
     constexpr bool kInMemory = T > 3;
-    if constexpr (kInMemory) simd::store<T>(acc, sums);
+    if constexpr (kInMemory) simd::store<T>(acc, b.sums);
     for (std::int64_t v = begin; v < end; v += 4) {
       simd::clear<T>(part);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) add_vector<kForm, T>(w, x, v + j, part);
-      if constexpr (kInMemory) simd::load<T>(sums, acc);
-      add_parts<mode, T>(part, scale, v, acc);
-      if constexpr (kInMemory) simd::store<T>(acc, sums);
+      for (int j = 0; j < 4; ++j) add_vector<kForm, T>(b.w, b.x, v + j, part);
+      if constexpr (kInMemory) simd::load<T>(b.sums, acc);
+      add_parts<mode, T>(part, b.scale, v, acc);
+      if constexpr (kInMemory) simd::store<T>(acc, b.sums);
     }
-    if constexpr (kInMemory) return;
   }
-  simd::store<T>(acc, sums);
-}
-
-template <Dots kForm, Mode mode>
-void micro_of(std::int64_t tokens, const std::uint8_t* const* w, const float* const* scale,
-              const std::uint8_t* const* x, std::int64_t begin, std::int64_t end, float* sums) {
-  switch (tokens) {
-    case 1:
-      return micro<kForm, mode, 1>(w, scale, x, begin, end, sums);
-    case 2:
-      return micro<kForm, mode, 2>(w, scale, x, begin, end, sums);
-    case 3:
-      return micro<kForm, mode, 3>(w, scale, x, begin, end, sums);
-    default:
-      if constexpr (most_tokens<kForm, mode>() > 3) {
-        if (tokens == 4) return micro<kForm, mode, 4>(w, scale, x, begin, end, sums);
-        if (tokens == 5) return micro<kForm, mode, 5>(w, scale, x, begin, end, sums);
-        return micro<kForm, mode, 6>(w, scale, x, begin, end, sums);
-      }
-  }
-}
-
-SEEKLINE_SIMD void finish_group(const Matmul& m, std::int64_t token, std::int64_t tokens, std::int64_t row,
-                                std::int64_t rows, const float* sums) {
-  const auto mask = static_cast<__mmask8>((1u << rows) - 1);
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const float* s = sums + t * kRows * 16;
-    __m128 y = simd::reduce4(_mm512_load_ps(s), _mm512_load_ps(s + 16), _mm512_load_ps(s + 32),
-                             _mm512_load_ps(s + 48));
-    float* out = m.y[token + t] + row;
-    if (m.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
-    _mm_mask_storeu_ps(out, mask, y);
-  }
+  last ? finish<T>(b, acc) : simd::store<T>(acc, b.sums);
 }
 
 /// Fetches part `i` of `parts` of the x of a pass into the first cache.
@@ -178,30 +189,38 @@ SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tok
 template <Dots kForm, Mode mode>
 void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
                    std::int64_t vectors, float* sums, simd::Ahead ahead) {
-  constexpr std::int64_t kMost = most_tokens<kForm, mode>(), kDepth = depth(kForm),
-                         kSums = kMost * kRows * 16;
-  const std::int64_t passes = (m.tokens + kMost - 1) / kMost, kT = (m.tokens + passes - 1) / passes;
+  using Micro = void(const Block&, std::int64_t, std::int64_t, bool);
+  static constexpr Micro* kMicros[kMostTokens] = {micro<kForm, mode, 1>, micro<kForm, mode, 2>,
+                                                  micro<kForm, mode, 3>, micro<kForm, mode, 4>,
+                                                  micro<kForm, mode, 5>, micro<kForm, mode, 6>};
+  const simd::Passes passes(m.tokens, kMostTokens);
+  const std::int64_t cuts = (vectors + depth(kForm, mode) - 1) / depth(kForm, mode);
+  const std::int64_t deep = ((vectors + cuts - 1) / cuts + 3) / 4 * 4;
   const std::int64_t groups = (rows + kRows - 1) / kRows;
-  const std::int64_t calls = groups * ((m.tokens + kT - 1) / kT) * ((vectors + kDepth - 1) / kDepth);
-  ahead.per_call = ahead.lines / calls + 1;
-  for (std::int64_t token = 0; token < m.tokens; token += kT) {
-    const std::int64_t tokens = m.tokens - token < kT ? m.tokens - token : kT;
-    for (std::int64_t begin = 0; begin < vectors; begin += kDepth) {
-      const std::int64_t end = begin + kDepth < vectors ? begin + kDepth : vectors;
+  ahead.per_call = ahead.lines / (groups * passes.count * cuts) + 1;
+  for (int pass = 0; pass < passes.count; ++pass) {
+    const std::int64_t token = passes.first(pass), tokens = passes.tokens(pass);
+    for (std::int64_t begin = 0; begin < vectors; begin += deep) {
+      const std::int64_t end = begin + deep < vectors ? begin + deep : vectors;
       const bool on = end < vectors;  // the next pass takes the next vectors of these tokens
-      const std::int64_t next = on ? token : token + kT, first = on ? end : 0;
-      const std::int64_t last = first + kDepth < vectors ? first + kDepth : vectors;
-      const std::int64_t count = next >= m.tokens ? 0 : m.tokens - next < kT ? m.tokens - next : kT;
+      const std::int64_t next = on ? token : token + tokens, first = on ? end : 0;
+      const std::int64_t last = first + deep < vectors ? first + deep : vectors;
+      const std::int64_t count = on ? tokens : pass + 1 < passes.count ? passes.tokens(pass + 1) : 0;
       for (std::int64_t r = 0; r < rows; r += kRows) {
         ahead.fetch();
         if constexpr (kForm == Dots::kFusedPairs)
           fetch_x<kForm>(m, next, count, first, last, r / kRows, groups);
-        micro_of<kForm, mode>(tokens, tile.row + r, tile.scale + r, m.x + token, begin, end,
-                              sums + r / kRows * kSums);
+        const Block block{tile.row + r,
+                          tile.scale + r,
+                          m.x + token,
+                          m.y + token,
+                          sums + r * kMostTokens * 16,
+                          row + r,
+                          rows - r < kRows ? rows - r : kRows,
+                          m.accumulate};
+        kMicros[tokens - 1](block, begin, end, !on);
       }
     }
-    for (std::int64_t r = 0; r < rows; r += kRows)
-      finish_group(m, token, tokens, row + r, rows - r < kRows ? rows - r : kRows, sums + r / kRows * kSums);
   }
 }
 
@@ -252,16 +271,9 @@ void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots f
     const std::int64_t at = v * 16;
     __m512i words[4];
     step.expand(_mm512_maskz_loadu_epi8(simd::first64(bytes - at), p + at), words);
-    const std::uint32_t codes = e2m1_scale_bytes(scales, v, blocks);
-    std::int64_t shifts[4];  // block b scales the words 8b .. 8b + 7
-    for (int b = 0; b < 4; ++b)
-      shifts[b] = static_cast<std::int64_t>(
-          static_cast<std::uint16_t>(scale_shift(static_cast<std::uint8_t>(codes >> 8 * b))) *
-          std::uint64_t{0x0001000100010001});
-    const __m512i shift = _mm512_set_epi64(shifts[3], shifts[3], shifts[2], shifts[2], shifts[1], shifts[1],
-                                           shifts[0], shifts[0]);
+    const __m512i shift = e2m1_shift(e2m1_scale_bytes(scales, v, blocks));
     for (int j = 0; j < 4; ++j)
-      store_x(form, scale_words(words[j], shift), out + (v + j) * x_vector_bytes(form));
+      store_x(form, scale_e2m1(words[j], shift), out + (v + j) * x_vector_bytes(form));
   }
 }
 

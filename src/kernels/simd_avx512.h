@@ -32,6 +32,29 @@ SEEKLINE_SIMD __m128 reduce4(__m512 a, __m512 b, __m512 c, __m512 d) {
   return _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xDD));
 }
 
+/// Lane sums of four vectors of each of T tokens, T <= 4, in the same tree: quarter t of the result is
+/// reduce4(sum[t]). What is not there repeats the last token.
+template <int T>
+SEEKLINE_SIMD __m512 reduce4(const __m512 (*sum)[4]) {
+  __m512 r[4];  // of vector i, quarter t: the quarters of token t
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const auto halves = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+      return _mm512_add_ps(_mm512_mask_blend_ps(0xFF00, a, b), _mm512_shuffle_f32x4(a, b, 0x4E));
+    };
+    const __m512 first = halves(sum[0][i], sum[T > 1 ? 1 : 0][i]);
+    const __m512 second = T > 2 ? halves(sum[T > 2 ? 2 : 0][i], sum[T > 3 ? 3 : T - 1][i]) : first;
+    r[i] = _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88),
+                         _mm512_shuffle_f32x4(first, second, 0xDD));
+  }
+  const auto lanes = [](__m512 a, __m512 b) __attribute__((always_inline)) {  // a0+a2, a1+a3, b0+b2, b1+b3
+    const __m512 crossed = _mm512_castpd_ps(_mm512_shuffle_pd(_mm512_castps_pd(a), _mm512_castps_pd(b), 0x55));
+    return _mm512_add_ps(_mm512_mask_blend_ps(0xCCCC, a, b), crossed);
+  };
+  const __m512 ab = lanes(r[0], r[1]), cd = lanes(r[2], r[3]);
+  return _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x88), _mm512_shuffle_ps(ab, cd, 0xDD));
+}
+
 SEEKLINE_SIMD float reduce(__m512 v) {
   const __m512 zero = _mm512_setzero_ps();
   return _mm_cvtss_f32(reduce4(v, zero, zero, zero));

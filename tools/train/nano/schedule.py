@@ -41,7 +41,7 @@ STAGES = [
     Stage('1k', (256, 512, 1024, 1024), 0.88, 1.0, 3.0, text_weight=0.5, lost=0.3, options=SELECT),
     Stage('rows', (512, 1024, 1024), 0.88, 0.5, 1.5, text_weight=0.7, lost=0.3, options=ROWS),
     Stage('deployed', (512, 1024, 1024), 0.90, 1.0, 4.0, text_weight=0.7, lost=0.3, options=DEPLOYED),
-    Stage('long', (512, 1024, 2048, 2048), 2.0, 0.0, 1e9, text_weight=1.0, index_lr=3.0, lost=0.3, options=DEPLOYED),
+    Stage('long', (512, 1024, 2048, 2048), 2.0, 0.0, 1e9, text_weight=1.0, index_lr=2.0, lost=0.3, lr=0.5, options=DEPLOYED),
 ]
 
 
