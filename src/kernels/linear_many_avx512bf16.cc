@@ -17,8 +17,11 @@ namespace {
 constexpr int kRows = 4;       // rows of one micro-kernel
 constexpr int kMostRows = 32;  // of a tile
 constexpr int kMostTokens = 6;
+// Longer rows are cut: a tile of only a few whole ones would read all of x for little work. Sums of so many
+// tokens wait between the cuts.
+constexpr std::int64_t kMostVectors = 160, kWaiting = 43 * kMostTokens;
 // Of the second cache.
-constexpr std::int64_t tile_bytes(Dots form) { return (form == Dots::kInstruction ? 256 : 768) << 10; }
+constexpr std::int64_t tile_bytes(Dots form) { return (form == Dots::kInstruction ? 384 : 768) << 10; }
 
 enum class Mode { kRunning, kChained, kChainedScaled };
 
@@ -29,20 +32,34 @@ constexpr std::int64_t depth(Dots form, Mode mode) {
   return (mode == Mode::kRunning && form == Dots::kInstruction ? 4096 : 2048) / x_vector_bytes(form);
 }
 
+/// Vectors of each of the fewest even parts of at most `most`; steps stay whole.
+SEEKLINE_SIMD std::int64_t even_part(std::int64_t vectors, std::int64_t most) {
+  const std::int64_t parts = (vectors + most - 1) / most;
+  return ((vectors + parts - 1) / parts + 3) / 4 * 4;
+}
+
 /// Bytes from one row of a tile to the next.
 SEEKLINE_SIMD std::int64_t tile_pitch(Dots form, std::int64_t vectors) {
-  return row_pitch(vectors * x_vector_bytes(form));
+  return row_pitch(even_part(vectors, kMostVectors) * x_vector_bytes(form));
+}
+
+/// Bytes of sums: those of a tile, of all tokens that wait where rows are cut.
+SEEKLINE_SIMD std::int64_t sums_bytes(std::int64_t vectors) {
+  return (vectors > kMostVectors ? kWaiting : kMostTokens) * kMostRows * 64;
 }
 
 /// Rows of one tile, a multiple of kRows.
-SEEKLINE_SIMD std::int64_t tile_rows(Dots form, std::int64_t vectors) {
-  const std::int64_t rows = tile_bytes(form) / tile_pitch(form, vectors) / kRows * kRows;
+SEEKLINE_SIMD std::int64_t tile_rows(Dots form, std::int64_t pitch) {
+  const std::int64_t rows = tile_bytes(form) / pitch / kRows * kRows;
   return rows < kRows ? kRows : rows > kMostRows ? kMostRows : rows;
 }
 
+/// Vectors [begin, end) of some rows of a weight.
 struct Tile {
-  const std::uint8_t* row[kMostRows];  ///< vectors in the form of x
+  const std::uint8_t* row[kMostRows];  ///< in the form of x
   const float* scale[kMostRows];       ///< f32 scales, one per 4 vectors (kChainedScaled)
+  std::int64_t first, rows;
+  std::int64_t begin, end, vectors;  ///< `vectors` of a whole row
 };
 
 /// Adds the products of vector v of kRows rows and T tokens to acc[t][r]. Fused pairs take all odd words
@@ -54,7 +71,11 @@ SEEKLINE_SIMD void add_vector(const std::uint8_t* const* w, const std::uint8_t* 
   if constexpr (kForm == Dots::kInstruction) {
     __m512bh wv[kRows];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) wv[r] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(w[r] + v * kX));
+    for (int r = 0; r < kRows; ++r) {
+      __m512i words = _mm512_loadu_si512(w[r] + v * kX);
+      simd::in_register(words);
+      wv[r] = reinterpret_cast<__m512bh>(words);
+    }
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
       __m512i words = _mm512_loadu_si512(x[t] + v * kX);
@@ -119,6 +140,7 @@ struct Block {
   float* sums;  ///< [tokens][kRows][16], between the passes
   std::int64_t row, rows;
   bool accumulate;
+  bool started, finished;  ///< by the passes before; with this pass
 };
 
 /// The sums of a block's tokens to their outputs.
@@ -141,22 +163,22 @@ SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
   if constexpr (T > 4) four.template operator()<4, T - 4>();
 }
 
-/// Adds the products of vectors [begin, end) of T tokens to their sums, which vector 0 begins and the last
-/// pass writes out.
+/// Adds the products of vectors [begin, end) of T tokens to their sums, which the first pass begins and the
+/// last one writes out.
 template <Dots kForm, Mode mode, int T>
-void micro(const Block& b, std::int64_t begin, std::int64_t end, bool last) {
+void micro(const Block& b, std::int64_t begin, std::int64_t end) {
   if constexpr (in_halves<kForm, mode, T>()) {
     constexpr int kFirst = (T + 1) / 2;
-    micro<kForm, mode, kFirst>(b, begin, end, last);
+    micro<kForm, mode, kFirst>(b, begin, end);
     Block other = b;
     other.x += kFirst;
     other.y += kFirst;
     other.sums += kFirst * kRows * 16;
-    return micro<kForm, mode, T - kFirst>(other, begin, end, last);
+    return micro<kForm, mode, T - kFirst>(other, begin, end);
   }
   __m512 acc[T][kRows], part[T][kRows];
   simd::clear<T>(acc);
-  if (begin > 0) simd::load<T>(b.sums, acc);
+  if (b.started) simd::load<T>(b.sums, acc);
   if constexpr (mode == Mode::kRunning) {
     for (std::int64_t v = begin; v < end; ++v) add_vector<kForm, T>(b.w, b.x, v, acc);
   } else {
@@ -171,7 +193,7 @@ void micro(const Block& b, std::int64_t begin, std::int64_t end, bool last) {
       if constexpr (kInMemory) simd::store<T>(acc, b.sums);
     }
   }
-  last ? finish<T>(b, acc) : simd::store<T>(acc, b.sums);
+  b.finished ? finish<T>(b, acc) : simd::store<T>(acc, b.sums);
 }
 
 /// Fetches part `i` of `parts` of the x of a pass into the first cache.
@@ -187,68 +209,74 @@ SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tok
 }
 
 template <Dots kForm, Mode mode>
-void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
-                   std::int64_t vectors, float* sums, simd::Ahead ahead) {
-  using Micro = void(const Block&, std::int64_t, std::int64_t, bool);
+void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead ahead) {
+  using Micro = void(const Block&, std::int64_t, std::int64_t);
   static constexpr Micro* kMicros[kMostTokens] = {micro<kForm, mode, 1>, micro<kForm, mode, 2>,
                                                   micro<kForm, mode, 3>, micro<kForm, mode, 4>,
                                                   micro<kForm, mode, 5>, micro<kForm, mode, 6>};
   const simd::Passes passes(m.tokens, kMostTokens);
-  const std::int64_t cuts = (vectors + depth(kForm, mode) - 1) / depth(kForm, mode);
-  const std::int64_t deep = ((vectors + cuts - 1) / cuts + 3) / 4 * 4;
-  const std::int64_t groups = (rows + kRows - 1) / kRows;
-  ahead.per_call = ahead.lines / (groups * passes.count * cuts) + 1;
+  const std::int64_t length = tile.end - tile.begin, deep = even_part(length, depth(kForm, mode));
+  const std::int64_t groups = (tile.rows + kRows - 1) / kRows, group_sums = kMostTokens * kRows * 16;
+  const std::int64_t pass_sums = length < tile.vectors ? groups * group_sums : 0;
+  ahead.per_call = ahead.lines / (groups * passes.count * ((length + deep - 1) / deep)) + 1;
   for (int pass = 0; pass < passes.count; ++pass) {
     const std::int64_t token = passes.first(pass), tokens = passes.tokens(pass);
-    for (std::int64_t begin = 0; begin < vectors; begin += deep) {
-      const std::int64_t end = begin + deep < vectors ? begin + deep : vectors;
-      const bool on = end < vectors;  // the next pass takes the next vectors of these tokens
+    const std::uint8_t* x[kMostTokens];  // from the tile's first vector on
+    for (std::int64_t t = 0; t < tokens; ++t) x[t] = m.x[token + t] + tile.begin * x_vector_bytes(kForm);
+    for (std::int64_t begin = 0; begin < length; begin += deep) {
+      const std::int64_t end = begin + deep < length ? begin + deep : length;
+      const bool on = end < length;  // the next pass takes the next vectors of these tokens
       const std::int64_t next = on ? token : token + tokens, first = on ? end : 0;
-      const std::int64_t last = first + deep < vectors ? first + deep : vectors;
+      const std::int64_t last = first + deep < length ? first + deep : length;
       const std::int64_t count = on ? tokens : pass + 1 < passes.count ? passes.tokens(pass + 1) : 0;
-      for (std::int64_t r = 0; r < rows; r += kRows) {
+      for (std::int64_t g = 0; g < groups; ++g) {
         ahead.fetch();
         if constexpr (kForm == Dots::kFusedPairs)
-          fetch_x<kForm>(m, next, count, first, last, r / kRows, groups);
+          fetch_x<kForm>(m, next, count, tile.begin + first, tile.begin + last, g, groups);
+        const std::int64_t r = g * kRows;
         const Block block{tile.row + r,
                           tile.scale + r,
-                          m.x + token,
+                          x,
                           m.y + token,
-                          sums + r * kMostTokens * 16,
-                          row + r,
-                          rows - r < kRows ? rows - r : kRows,
-                          m.accumulate};
-        kMicros[tokens - 1](block, begin, end, !on);
+                          sums + pass * pass_sums + g * group_sums,
+                          tile.first + r,
+                          tile.rows - r < kRows ? tile.rows - r : kRows,
+                          m.accumulate,
+                          tile.begin + begin > 0,
+                          tile.begin + end == tile.vectors};
+        kMicros[tokens - 1](block, begin, end);
       }
     }
   }
 }
 
 template <Dots kForm>
-void multiply_tile(const Matmul& m, const Tile& tile, std::int64_t row, std::int64_t rows,
-                   std::int64_t vectors, float* sums, simd::Ahead ahead) {
+void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead ahead) {
   if (m.w.scale_kind == ScaleKind::kF32)
-    return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, row, rows, vectors, sums, ahead);
-  if (m.w.kind == WeightKind::kE2M1)
-    return multiply_tile<kForm, Mode::kChained>(m, tile, row, rows, vectors, sums, ahead);
-  multiply_tile<kForm, Mode::kRunning>(m, tile, row, rows, vectors, sums, ahead);
+    return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, sums, ahead);
+  if (m.w.kind == WeightKind::kE2M1) return multiply_tile<kForm, Mode::kChained>(m, tile, sums, ahead);
+  multiply_tile<kForm, Mode::kRunning>(m, tile, sums, ahead);
 }
 
-void decode_bf16(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots form, std::uint8_t* out) {
+// Vectors [begin, end) of a row; begin is a whole number of steps.
+
+void decode_bf16(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
+                 std::uint8_t* out) {
   const std::int64_t bytes = m.w.cols * 2;
   const std::uint8_t* p = m.w.data + row * bytes;
-  for (std::int64_t v = 0; v < vectors; ++v)
+  for (std::int64_t v = begin; v < end; ++v)
     store_x(form, _mm512_maskz_loadu_epi8(simd::first64(bytes - v * 64), p + v * 64),
-            out + v * x_vector_bytes(form));
+            out + (v - begin) * x_vector_bytes(form));
 }
 
-void decode_e4m3(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots form, std::uint8_t* out) {
+void decode_e4m3(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
+                 std::uint8_t* out) {
   const std::uint8_t* p = m.w.data + row * m.w.cols;
   const std::int64_t scale_cols = (m.w.cols + m.w.block_cols - 1) / m.w.block_cols;
   const bool scaled = m.w.scale_kind == ScaleKind::kUE8M0;
   const std::uint8_t* scales = m.w.scales + row / m.w.block_rows * scale_cols;
   const E4M3Step step;
-  for (std::int64_t v = 0; v < vectors; v += 2) {
+  for (std::int64_t v = begin; v < end; v += 2) {
     const std::int64_t col = v * 32;
     __m512i words[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     if (col < m.w.cols) {
@@ -258,22 +286,73 @@ void decode_e4m3(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots f
         for (auto& word : words) word = scale_words(word, shift);
       }
     }
-    for (int i = 0; i < 2; ++i) store_x(form, words[i], out + (v + i) * x_vector_bytes(form));
+    for (int i = 0; i < 2; ++i) store_x(form, words[i], out + (v - begin + i) * x_vector_bytes(form));
   }
 }
 
-void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots form, std::uint8_t* out) {
+void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
+                 std::uint8_t* out) {
   const std::int64_t bytes = m.w.cols / 2, blocks = (m.w.cols + 31) / 32;
   const std::uint8_t* p = m.w.data + row * bytes;
   const std::uint8_t* scales = m.w.scales + row * blocks;
   const E2M1Step step;
-  for (std::int64_t v = 0; v < vectors; v += 4) {
+  for (std::int64_t v = begin; v < end; v += 4) {
     const std::int64_t at = v * 16;
     __m512i words[4];
     step.expand(_mm512_maskz_loadu_epi8(simd::first64(bytes - at), p + at), words);
     const __m512i shift = e2m1_shift(e2m1_scale_bytes(scales, v, blocks));
     for (int j = 0; j < 4; ++j)
-      store_x(form, scale_e2m1(words[j], shift), out + (v + j) * x_vector_bytes(form));
+      store_x(form, scale_e2m1(words[j], shift), out + (v - begin + j) * x_vector_bytes(form));
+  }
+}
+
+/// The tile of rows [first, first + rows), vectors [begin, end); decoded ones are written to `out`.
+Tile make_tile(const Matmul& m, Dots form, std::int64_t first, std::int64_t rows, std::int64_t begin,
+               std::int64_t end, std::uint8_t* out) {
+  const std::int64_t vectors = row_vectors(m.w.kind, m.w.cols), pitch = tile_pitch(form, vectors);
+  // The instruction multiplies rows of bf16 where they lie, if their length is a whole number of vectors.
+  const bool in_place = form == Dots::kInstruction && m.w.kind == WeightKind::kBF16 && m.w.cols % 32 == 0;
+  Tile tile;
+  tile.first = first;
+  tile.rows = rows;
+  tile.begin = begin;
+  tile.end = end;
+  tile.vectors = vectors;
+  for (std::int64_t r = 0; r < (rows + kRows - 1) / kRows * kRows; ++r) {
+    const std::int64_t from = r < rows ? r : rows - 1;  // missing rows repeat the last
+    tile.row[r] = in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
+    tile.scale[r] = nullptr;
+    if (m.w.scale_kind == ScaleKind::kF32)
+      tile.scale[r] = reinterpret_cast<const float*>(m.w.scales) +
+                      (first + from) / m.w.block_rows * ((m.w.cols + 127) / 128) + begin / 4;
+    if (in_place || r >= rows) continue;
+    if (m.w.kind == WeightKind::kBF16) decode_bf16(m, first + r, begin, end, form, out + r * pitch);
+    if (m.w.kind == WeightKind::kE4M3) decode_e4m3(m, first + r, begin, end, form, out + r * pitch);
+    if (m.w.kind == WeightKind::kE2M1) decode_e2m1(m, first + r, begin, end, form, out + r * pitch);
+  }
+  return tile;
+}
+
+/// All rows for tokens whose sums may wait.
+void multiply_rows(const Matmul& m, Dots form) {
+  const std::int64_t vectors = row_vectors(m.w.kind, m.w.cols), row_bytes = weight_row_bytes(m.w);
+  const std::int64_t most = tile_rows(form, tile_pitch(form, vectors));
+  const std::int64_t cut = even_part(vectors, kMostVectors);
+  float* sums = reinterpret_cast<float*>(m.scratch);
+  std::uint8_t* decoded = m.scratch + sums_bytes(vectors);
+  for (std::int64_t row = m.row_begin; row < m.row_end; row += most) {
+    const std::int64_t rows = m.row_end - row < most ? m.row_end - row : most;
+    const std::int64_t next = m.row_end - row - rows < most ? m.row_end - row - rows : most;
+    const std::uint8_t* after = next > 0 ? m.w.data + (row + rows) * row_bytes : m.prefetch;
+    const std::int64_t lines = (next > 0 ? next * row_bytes : after ? m.prefetch_bytes : 0) / 64;
+    for (std::int64_t begin = 0; begin < vectors; begin += cut) {
+      const std::int64_t end = begin + cut < vectors ? begin + cut : vectors;
+      const Tile tile = make_tile(m, form, row, rows, begin, end, decoded);
+      const std::int64_t from = lines * begin / vectors, to = lines * end / vectors;  // each cut its share
+      const simd::Ahead ahead{after + from * 64, to - from, 0};
+      form == Dots::kInstruction ? multiply_tile<Dots::kInstruction>(m, tile, sums, ahead)
+                                 : multiply_tile<Dots::kFusedPairs>(m, tile, sums, ahead);
+    }
   }
 }
 
@@ -282,9 +361,10 @@ void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t vectors, Dots f
 std::int64_t matmul_scratch_bytes(std::int64_t k) {
   const std::int64_t vectors = row_vectors(WeightKind::kE4M3, k);
   const Dots form = dots();
-  const std::int64_t many =
-      tile_rows(form, vectors) * tile_pitch(form, vectors) + kMostTokens * kMostRows * 64;
-  const std::int64_t few = kMostStreamed * tile_pitch(form, vectors), plain = avx512::matmul_scratch_bytes(k);
+  const std::int64_t pitch = tile_pitch(form, vectors);
+  const std::int64_t many = tile_rows(form, pitch) * pitch + sums_bytes(vectors);
+  const std::int64_t few = kMostStreamed * row_pitch(vectors * x_vector_bytes(form)),
+                     plain = avx512::matmul_scratch_bytes(k);
   const std::int64_t own = many > few ? many : few;
   return own > plain ? own : plain;
 }
@@ -292,34 +372,14 @@ std::int64_t matmul_scratch_bytes(std::int64_t k) {
 void matmul_many(const Matmul& m) {
   SEEKLINE_CHECK(m.w.scale_kind != ScaleKind::kF32 || m.w.block_cols == 128, "f32 scales lie on 128 columns");
   const Dots form = dots();
-  const std::int64_t vectors = row_vectors(m.w.kind, m.w.cols), row_bytes = weight_row_bytes(m.w);
-  float* sums = reinterpret_cast<float*>(m.scratch);
-  std::uint8_t* decoded = m.scratch + kMostTokens * kMostRows * 64;
-  const std::int64_t pitch = tile_pitch(form, vectors), most = tile_rows(form, vectors);
-  // The instruction multiplies rows of bf16 where they lie, if their length is a whole number of vectors.
-  const bool in_place = form == Dots::kInstruction && m.w.kind == WeightKind::kBF16 && m.w.cols % 32 == 0;
-  for (std::int64_t row = m.row_begin; row < m.row_end; row += most) {
-    const std::int64_t rows = m.row_end - row < most ? m.row_end - row : most;
-    Tile tile;
-    for (std::int64_t r = 0; r < (rows + kRows - 1) / kRows * kRows; ++r) {
-      const std::int64_t from = r < rows ? r : rows - 1;  // missing rows repeat the last
-      std::uint8_t* out = decoded + from * pitch;
-      tile.row[r] = in_place ? m.w.data + (row + from) * row_bytes : out;
-      tile.scale[r] = nullptr;
-      if (m.w.scale_kind == ScaleKind::kF32)
-        tile.scale[r] = reinterpret_cast<const float*>(m.w.scales) +
-                        (row + from) / m.w.block_rows * ((m.w.cols + 127) / 128);
-      if (in_place || r >= rows) continue;
-      if (m.w.kind == WeightKind::kBF16) decode_bf16(m, row + r, vectors, form, out);
-      if (m.w.kind == WeightKind::kE4M3) decode_e4m3(m, row + r, vectors, form, out);
-      if (m.w.kind == WeightKind::kE2M1) decode_e2m1(m, row + r, vectors, form, out);
-    }
-    simd::Ahead ahead{m.w.data + (row + rows) * row_bytes, 0, 0};
-    const std::int64_t next = m.row_end - row - rows < most ? m.row_end - row - rows : most;
-    ahead.lines = next * row_bytes / 64;
-    if (next <= 0 && m.prefetch) ahead = {m.prefetch, m.prefetch_bytes / 64, 0};
-    form == Dots::kInstruction ? multiply_tile<Dots::kInstruction>(m, tile, row, rows, vectors, sums, ahead)
-                               : multiply_tile<Dots::kFusedPairs>(m, tile, row, rows, vectors, sums, ahead);
+  const bool cut = row_vectors(m.w.kind, m.w.cols) > kMostVectors;
+  const simd::Passes passes(m.tokens, cut ? kWaiting : m.tokens);
+  for (int pass = 0; pass < passes.count; ++pass) {
+    Matmul part = m;
+    part.x += passes.first(pass);
+    part.y += passes.first(pass);
+    part.tokens = passes.tokens(pass);
+    multiply_rows(part, form);
   }
 }
 

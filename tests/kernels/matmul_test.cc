@@ -101,6 +101,22 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfTokens) {
   }
 }
 
+// Long rows are multiplied in parts, and the sums of only so many tokens wait between these.
+TEST(Matmul, BitsDoNotDependOnHowLongRowsAreCut) {
+  constexpr std::int64_t kTokens = 530;
+  const Shape shape{9, 11296};
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const Weights w(c.kind, c.scale_kind, shape.rows, shape.cols, c.block_rows, c.block_cols, 3);
+    const auto x = normal_values(kTokens * shape.cols, 4);
+    Products products(kernels(), w.view, Arithmetic::kFast, c.quantizer, x, kTokens);
+    std::vector<float> alone(size(kTokens * shape.rows)), together(alone.size());
+    for (std::int64_t t = 0; t < kTokens; ++t) products.run(0, shape.rows, t, 1, false, alone);
+    products.run(0, shape.rows, 0, kTokens, false, together);
+    ASSERT_EQ(together, alone);
+  }
+}
+
 // On CPUs where the two round alike, which is where both may be in force.
 TEST(Matmul, BothFormsOfDotsGiveTheSameBits) {
   if (!isa_supported(Isa::kAvx512Bf16)) GTEST_SKIP() << "this CPU has no AVX512-BF16";
