@@ -16,8 +16,6 @@ constexpr int kTokensPerTask = 64;
 // Expanded keys and values that are held at once; heads are worked on in groups that fit.
 constexpr std::int64_t kExpandedFloats = std::int64_t{1} << 22;
 
-std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 struct Worker {
   TileScratch tiles;
   float* part_out;
@@ -113,7 +111,7 @@ class ExpandAttention {
                                 latents.count, width);
     float** y = compute_.arena.array<float*>(latents.count);
     for (std::int64_t r = 0; r < latents.count; ++r) y[r] = out.row(r) - first;
-    const std::int64_t scratch_bytes = align64(k.matmul_scratch_bytes(heads_.latent));
+    const std::int64_t scratch_bytes = whole_lines(k.matmul_scratch_bytes(heads_.latent));
     std::uint8_t* scratch = compute_.arena.bytes(scratch_bytes * compute_.pool.size());
     compute_.pool.split(width, 16, [&](WorkRange range, int worker) {
       Matmul m;

@@ -23,7 +23,7 @@ class IndexScan {
       : compute_(compute),
         batch_(batch),
         request_(request),
-        query_bytes_((compute.kernels.index_query_bytes(request.keys->row, request.heads) + 63) / 64 * 64),
+        query_bytes_(whole_lines(compute.kernels.index_query_bytes(request.keys->row, request.heads))),
         queries_(compute.arena.bytes(query_bytes_ * batch.count)),
         scored_(compute.arena.array<std::int64_t>(batch.count)) {
     for_rows(compute, batch.count, [&](std::int64_t r) {

@@ -12,8 +12,6 @@ constexpr std::int64_t kTokens = 256;
 // grain of TransposedMatmul.
 constexpr std::int64_t kColumns = 128;
 
-std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // A profile hears of a product of all heads' `rows` rows each.
 void count_product(const Compute& compute, const LatentHeads& heads, int rows, std::int64_t tokens) {
   if (!compute.profile) return;
@@ -30,7 +28,7 @@ MatrixView<float> absorb_queries(Compute& compute, const LatentHeads& heads, Mat
   Arena::Scope scope(compute.arena);
   const Kernels& k = compute.kernels;
   const std::int64_t most = std::min(kTokens, q.rows);
-  const std::int64_t scratch_bytes = align64(k.transposed_scratch_bytes(heads.nope, heads.latent, most));
+  const std::int64_t scratch_bytes = whole_lines(k.transposed_scratch_bytes(heads.nope, heads.latent, most));
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * compute.pool.size());
   const float** x = compute.arena.array<const float*>(most * compute.pool.size());
   float** y = compute.arena.array<float*>(most * compute.pool.size());
@@ -79,8 +77,8 @@ MatrixView<float> unfold_values(Compute& compute, const LatentHeads& heads, Matr
   const MatrixView<float> out(compute.arena.array<float>(room + u.rows * width) + room, u.rows, width);
   Arena::Scope scope(compute.arena);
   const std::int64_t most = std::min(kTokens, u.rows);
-  const std::int64_t row_bytes = align64(k.prepared_bytes(heads.kv_b.kind, arithmetic, heads.latent));
-  const std::int64_t scratch_bytes = align64(k.matmul_scratch_bytes(heads.latent));
+  const std::int64_t row_bytes = whole_lines(k.prepared_bytes(heads.kv_b.kind, arithmetic, heads.latent));
+  const std::int64_t scratch_bytes = whole_lines(k.matmul_scratch_bytes(heads.latent));
   std::uint8_t* prepared = compute.arena.bytes(row_bytes * most * compute.pool.size());
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * compute.pool.size());
   const std::uint8_t** x = compute.arena.array<const std::uint8_t*>(most * compute.pool.size());

@@ -3,14 +3,8 @@
 #include <new>
 
 namespace seekline {
-namespace {
-
-std::int64_t align64(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
 TileScratch::TileScratch(Compute& compute, const TileShape& shape, std::int64_t count)
-    : query_bytes(align64(compute.kernels.query_bytes(compute.settings.arithmetic, shape.key_width))) {
+    : query_bytes(whole_lines(compute.kernels.query_bytes(compute.settings.arithmetic, shape.key_width))) {
   const Kernels& k = compute.kernels;
   const Arithmetic arithmetic = compute.settings.arithmetic;
   Arena& arena = compute.arena;

@@ -8,6 +8,9 @@
 
 namespace seekline {
 
+/// Bytes rounded up to whole lines of the caches, as the arena hands them out.
+constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// One range of addresses, of which memory is taken as far as the largest step so far needed it, on huge
 /// pages where the system has them. From then on nothing is allocated. Not thread-safe: workers get their
 /// pieces before a stage starts. Memory is not initialised.
@@ -33,7 +36,7 @@ class Arena {
 
   /// 64-byte aligned. Throws std::bad_alloc.
   std::uint8_t* bytes(std::int64_t count) {
-    const std::size_t need = (static_cast<std::size_t>(count) + 63) / 64 * 64;
+    const auto need = static_cast<std::size_t>(whole_lines(count));
     if (used_ + need > taken_) take(used_ + need);
     std::uint8_t* at = base_ + used_;
     used_ += need;

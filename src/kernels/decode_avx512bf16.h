@@ -157,7 +157,8 @@ SEEKLINE_SIMD __m512i e2m1_shift(std::uint32_t bytes) {
   const __m512i spread = _mm512_inserti64x4(
       _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(static_cast<short>(0x8000)),
                                                _mm_set1_epi16(static_cast<short>(0x8001)))),
-      _mm256_setr_m128i(_mm_set1_epi16(static_cast<short>(0x8002)), _mm_set1_epi16(static_cast<short>(0x8003))),
+      _mm256_setr_m128i(_mm_set1_epi16(static_cast<short>(0x8002)),
+                        _mm_set1_epi16(static_cast<short>(0x8003))),
       1);
   const __m512i codes = _mm512_shuffle_epi8(_mm512_set1_epi32(static_cast<int>(bytes)), spread);
   const __m512i power = _mm512_sub_epi16(codes, _mm512_set1_epi16(127));

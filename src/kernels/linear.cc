@@ -190,7 +190,7 @@ void run_products(Compute& compute, std::span<const Product> products) {
     SEEKLINE_CHECK(p.x.cols == p.w.cols && p.x.kind == p.w.kind, "rows were prepared for another weight");
     scratch_bytes = std::max(scratch_bytes, compute.kernels.matmul_scratch_bytes(p.w.cols));
   }
-  scratch_bytes = (scratch_bytes + 63) / 64 * 64;
+  scratch_bytes = whole_lines(scratch_bytes);
   std::uint8_t* scratch = compute.arena.bytes(scratch_bytes * workers);
   if (compute.profile) {
     for (const Product& p : products)

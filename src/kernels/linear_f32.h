@@ -158,27 +158,15 @@ SEEKLINE_SIMD void add_rows(const Matmul& m, const D& d, const std::uint8_t* con
   }
 }
 
-/// Adds the whole steps in bytes [begin, end) and fetches lines that stand `ahead` bytes further, one every
-/// `passes` steps.
+/// Adds the whole steps in bytes [begin, end) and fetches lines that stand `ahead` bytes further.
 template <class V, class D, int T>
 SEEKLINE_SIMD void add_span(const Matmul& m, const D& d, const Rows& rows, std::int64_t begin,
                             std::int64_t end, std::int64_t ahead, int passes,
                             typename V::F (&sum)[T][kRows]) {
-  std::int64_t fetched = begin;
-  int steps = 1;
-  const auto fetch = [&](std::int64_t from) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r)
-      _mm_prefetch(reinterpret_cast<const char*>(rows.data[r] + from + ahead), _MM_HINT_T0);
-  };
+  // One token is alone, or the last of several passes.
+  simd::Pace<kRows, D::kBytes, (T > 1)> pace(rows.data, begin, ahead, passes);
   for (std::int64_t at = begin; at < end; at += D::kBytes) {
-    if constexpr (T == 1) {  // alone, or the last of several passes
-      fetch(at);
-    } else if (--steps == 0) {
-      fetch(fetched);
-      fetched += D::kBytes;
-      steps = passes;
-    }
+    pace.step(at);
     const std::uint8_t* data[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) data[r] = rows.data[r] + at;

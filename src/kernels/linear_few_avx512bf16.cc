@@ -38,31 +38,16 @@ SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, const simd::Ro
   return g;
 }
 
-/// Adds the bytes [begin, end) of a group's rows and fetches lines that stand `ahead` bytes further, those of
-/// every step, with kSeveral passes those of one every `passes` steps.
+/// Adds the bytes [begin, end) of a group's rows and fetches lines that stand `ahead` bytes further.
 template <Dots kForm, bool kSeveral, class Lines, int T>
 SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t begin, std::int64_t end,
                             std::int64_t ahead, int passes, const std::uint8_t* const* x,
                             __m512 (&sum)[kRows][T]) {
-  std::int64_t fetched = begin;
-  int steps = 1;
   using Step = decltype(lines.load(nullptr, 0));
-  const auto fetch = [&](std::int64_t from) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 2
-      for (std::int64_t line = 0; line < Lines::kBytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(g.row[r] + from + ahead + line), _MM_HINT_T0);
-  };
+  simd::Pace<kRows, Lines::kBytes, kSeveral> pace(g.row, begin, ahead, passes);
   const auto step = [&](std::int64_t at, std::int64_t left) __attribute__((always_inline)) {
     const std::int64_t index = at / Lines::kBytes, vector = index * Lines::kVectors;
-    if constexpr (!kSeveral) {
-      fetch(at);
-    } else if (--steps == 0) {
-      fetch(fetched);
-      fetched += Lines::kBytes;
-      steps = passes;
-    }
+    pace.step(at);
     Step row[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) row[r] = lines.load(g.row[r] + at, left);
@@ -174,10 +159,11 @@ void few_e4m3(const Matmul& m) {
       part.prefetch = m.prefetch;
     }
     const simd::RowRuns<kRows> runs(part.row_begin, part.row_end);
+    const std::int64_t ahead = simd::fetched_ahead(m.w.cols, simd::Passes(m.tokens, kFewTokens).count);
     for (std::int64_t s = 0; s < steps; ++s) {
       // Memory goes on meanwhile: a line behind those that were fetched with the rows before.
       const std::uint8_t* run = m.w.data + runs.row(0, static_cast<int>(s % kRows)) * m.w.cols;
-      _mm_prefetch(reinterpret_cast<const char*>(run + simd::kRunAhead + s / kRows * 64), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(run + ahead + s / kRows * 64), _MM_HINT_T0);
       const __m512i shift = e4m3_shift(m.w, m.w.scales + block * scale_cols, s * 64);
       for (int t = 0; t < m.tokens; ++t)
         for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)

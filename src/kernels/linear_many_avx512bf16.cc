@@ -123,9 +123,9 @@ SEEKLINE_SIMD void add_parts(const __m512 (&part)[T][kRows], const float* const*
   }
 }
 
-/// Chained sums take a register more for each token. The instruction takes half of the tokens after the other,
-/// the second time with weights from the first cache; fused pairs keep the sums in memory between the steps
-/// instead, since more tokens save them more reads of weights.
+/// Chained sums take a register more for each token. The instruction takes half of the tokens after the
+/// other, the second time with weights from the first cache; fused pairs keep the sums in memory between the
+/// steps instead, since more tokens save them more reads of weights.
 template <Dots kForm, Mode mode, int T>
 constexpr bool in_halves() {
   return kForm == Dots::kInstruction && mode != Mode::kRunning && T > 3;
@@ -320,7 +320,8 @@ Tile make_tile(const Matmul& m, Dots form, std::int64_t first, std::int64_t rows
   tile.vectors = vectors;
   for (std::int64_t r = 0; r < (rows + kRows - 1) / kRows * kRows; ++r) {
     const std::int64_t from = r < rows ? r : rows - 1;  // missing rows repeat the last
-    tile.row[r] = in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
+    tile.row[r] =
+        in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
     tile.scale[r] = nullptr;
     if (m.w.scale_kind == ScaleKind::kF32)
       tile.scale[r] = reinterpret_cast<const float*>(m.w.scales) +

@@ -42,6 +42,16 @@ struct Passes {
   }
 };
 
+/// Of a row of `bytes`, what each of several passes fetches.
+SEEKLINE_SIMD std::int64_t fetch_share(std::int64_t bytes, int passes) {
+  return passes == 1 ? bytes : (bytes / passes + 63) / 64 * 64;
+}
+
+/// Bytes of a run, counted from the beginning of a row, that have been fetched when its first pass begins.
+SEEKLINE_SIMD std::int64_t fetched_ahead(std::int64_t bytes, int passes) {
+  return kRunAhead + (passes - 1) * fetch_share(bytes, passes);
+}
+
 /// What to fetch while a group of R rows is read, in one pass or several: lines that stand further in their
 /// runs, and behind a run's end the beginning of a run of the weights that come next. Memory works at all
 /// times that way: with several passes each fetches its share of the lines, and all of a row's are there when
@@ -57,9 +67,8 @@ struct Fetching {
                            std::int64_t bytes, std::int64_t step, const std::uint8_t* next, int pass = 0,
                            int of_passes = 1)
       : passes(of_passes) {
-    const std::int64_t left = (runs.each - i) * bytes;
-    const std::int64_t share = passes == 1 ? bytes : (bytes / passes + 63) / 64 * 64;
-    const std::int64_t ahead = kRunAhead + (passes - 1 + pass) * share;
+    const std::int64_t left = (runs.each - i) * bytes, share = fetch_share(bytes, passes);
+    const std::int64_t ahead = fetched_ahead(bytes, passes) + pass * share;
     if (passes == 1) {
       within = left <= ahead ? 0 : left - ahead < bytes ? (left - ahead) / step * step : bytes;
     } else {
@@ -67,6 +76,37 @@ struct Fetching {
     }
     near = ahead;
     far = next ? next - row[0] + ahead - left : 0;  // the next weights' runs are as long
+  }
+};
+
+/// Fetches the lines of R rows that stand `ahead` of those read, step by step of kBytes: those of every step,
+/// or with kSeveral passes those of one every `passes` steps.
+template <int R, std::int64_t kBytes, bool kSeveral>
+struct Pace {
+  const std::uint8_t* const* row;
+  std::int64_t ahead, fetched;
+  int passes, steps = 1;
+
+  SEEKLINE_MEMBER Pace(const std::uint8_t* const* rows, std::int64_t begin, std::int64_t distance,
+                       int of_passes)
+      : row(rows), ahead(distance), fetched(begin), passes(of_passes) {}
+  SEEKLINE_MEMBER void step(std::int64_t at) {
+    if constexpr (!kSeveral) {
+      fetch(at);
+    } else if (--steps == 0) {
+      fetch(fetched);
+      fetched += kBytes;
+      steps = passes;
+    }
+  }
+
+ private:
+  SEEKLINE_MEMBER void fetch(std::int64_t from) const {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (std::int64_t line = 0; line < kBytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(row[r] + from + ahead + line), _MM_HINT_T0);
   }
 };
 

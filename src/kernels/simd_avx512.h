@@ -44,11 +44,12 @@ SEEKLINE_SIMD __m512 reduce4(const __m512 (*sum)[4]) {
     };
     const __m512 first = halves(sum[0][i], sum[T > 1 ? 1 : 0][i]);
     const __m512 second = T > 2 ? halves(sum[T > 2 ? 2 : 0][i], sum[T > 3 ? 3 : T - 1][i]) : first;
-    r[i] = _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88),
-                         _mm512_shuffle_f32x4(first, second, 0xDD));
+    r[i] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88), _mm512_shuffle_f32x4(first, second, 0xDD));
   }
   const auto lanes = [](__m512 a, __m512 b) __attribute__((always_inline)) {  // a0+a2, a1+a3, b0+b2, b1+b3
-    const __m512 crossed = _mm512_castpd_ps(_mm512_shuffle_pd(_mm512_castps_pd(a), _mm512_castps_pd(b), 0x55));
+    const __m512 crossed =
+        _mm512_castpd_ps(_mm512_shuffle_pd(_mm512_castps_pd(a), _mm512_castps_pd(b), 0x55));
     return _mm512_add_ps(_mm512_mask_blend_ps(0xCCCC, a, b), crossed);
   };
   const __m512 ab = lanes(r[0], r[1]), cd = lanes(r[2], r[3]);
