@@ -44,26 +44,27 @@ struct WeightView {
   }
   std::int64_t scale_cols() const { return block_cols == 0 ? 0 : (cols + block_cols - 1) / block_cols; }
   std::int64_t scale_rows() const { return block_rows == 0 ? 0 : (rows + block_rows - 1) / block_rows; }
-  std::int64_t scale_bytes() const {
-    return scale_rows() * scale_cols() *
-           (scale_kind == ScaleKind::kF32     ? 4
-            : scale_kind == ScaleKind::kUE8M0 ? 1
-                                              : 0);
+  int bytes_of_scale() const {
+    return scale_kind == ScaleKind::kF32 ? 4 : scale_kind == ScaleKind::kUE8M0 ? 1 : 0;
   }
+  std::int64_t scale_bytes() const { return scale_rows() * scale_cols() * bytes_of_scale(); }
   /// Weights and scales: what a product over all rows reads.
   std::int64_t bytes() const { return rows * row_bytes() + scale_bytes(); }
   /// Of a table that is read a row here and there: most of a large one is on the disk alone, even where there
   /// is memory for all of it.
   bool mostly_on_disk() const { return bytes() >= std::int64_t{64} << 20; }
   const std::uint8_t* row(std::int64_t r) const { return data + r * row_bytes(); }
+  /// The scales of row r, where there are any.
+  const std::uint8_t* scales_of(std::int64_t r) const {
+    return scales + r / block_rows * scale_cols() * bytes_of_scale();
+  }
 
   /// Rows [first, first + count); `first` must be a multiple of block_rows where there are scales.
   WeightView rows_from(std::int64_t first, std::int64_t count) const {
     WeightView v = *this;
     v.data = row(first);
     v.rows = count;
-    if (block_rows != 0)
-      v.scales = scales + first / block_rows * scale_cols() * (scale_kind == ScaleKind::kF32 ? 4 : 1);
+    if (block_rows != 0) v.scales = scales_of(first);
     return v;
   }
 };

@@ -126,14 +126,47 @@ SEEKLINE_SIMD std::int16_t scale_shift(std::uint8_t code) {
   return static_cast<std::int16_t>((power < -60 ? -60 : power > 60 ? 60 : power) * 128);
 }
 
+/// The code of scale b of a row of them; an f32 has it as its exponent.
+SEEKLINE_SIMD std::uint8_t scale_code(const WeightView& w, const std::uint8_t* scales, std::int64_t b) {
+  if (w.scale_kind == ScaleKind::kUE8M0) return scales[b];
+  std::uint16_t top;
+  __builtin_memcpy(&top, scales + 4 * b + 2, 2);
+  return static_cast<std::uint8_t>(top >> 7);
+}
+
+/// How a row of blocks of e4m3 is multiplied: as if its scales were ue8m0, and its sums times this factor at
+/// the end, or, where this is 0, with an f32 scale for each step. Files of `scale_fmt: ue8m0` hold f32 powers
+/// of two, or (DeepSeek-V3.1's o_proj) such powers times one number.
+SEEKLINE_SIMD float common_factor(const WeightView& w, const std::uint8_t* scales) {
+  if (w.scale_kind != ScaleKind::kF32) return 1;
+  std::uint32_t first = 0;
+  for (std::int64_t b = 0; b < (w.cols + w.block_cols - 1) / w.block_cols; ++b) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, scales + 4 * b, 4);
+    if (b == 0) first = bits;
+    // Positive, within what scale_shift takes as it is, and of the first one's mantissa.
+    if (bits < (127u - 60) << 23 || bits >= (127u + 60) << 23 || ((bits ^ first) & 0x7FFFFFu) != 0) return 0;
+  }
+  const std::uint32_t bits = (first & 0x7FFFFFu) | 127u << 23;
+  float factor;
+  __builtin_memcpy(&factor, &bits, 4);
+  return factor;
+}
+
+/// The scales of row r; SEEKLINE_SIMD, so that no level's instructions get into WeightView's own.
+SEEKLINE_SIMD const std::uint8_t* row_scales(const WeightView& w, std::int64_t r) {
+  const std::int64_t cols = (w.cols + w.block_cols - 1) / w.block_cols;
+  return w.scales + r / w.block_rows * cols * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
+}
+
 /// Shift of an e4m3 step (64 columns from `col`): words 0..15 of both vectors lie in its first 32 columns.
 SEEKLINE_SIMD __m512i e4m3_shift(const WeightView& w, const std::uint8_t* scales, std::int64_t col) {
   // Blocks are 32 or 128 wide; a division here would cost as much as the products of a row.
   const int log2_block = __builtin_ctz(static_cast<unsigned>(w.block_cols));
   const std::int64_t last = (w.cols - 1) >> log2_block;
   const std::int64_t b0 = col >> log2_block, b1 = (col + 32) >> log2_block;
-  const __m256i s0 = _mm256_set1_epi16(scale_shift(scales[b0]));
-  const __m256i s1 = _mm256_set1_epi16(scale_shift(scales[b1 > last ? last : b1]));
+  const __m256i s0 = _mm256_set1_epi16(scale_shift(scale_code(w, scales, b0)));
+  const __m256i s1 = _mm256_set1_epi16(scale_shift(scale_code(w, scales, b1 > last ? last : b1)));
   return _mm512_inserti64x4(_mm512_castsi256_si512(s0), s1, 1);
 }
 

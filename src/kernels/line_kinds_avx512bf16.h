@@ -81,7 +81,7 @@ struct RunningLines {
   }
 };
 
-/// e4m3 with f32 scales, which are no powers of two: 128 columns are one sum.
+/// e4m3 with f32 scales that have no factor in common: 128 columns are one sum.
 struct ScaledE4M3Lines {
   static constexpr std::int64_t kBytes = 128, kVectors = 4;
   static constexpr bool kChained = true;
@@ -89,9 +89,7 @@ struct ScaledE4M3Lines {
   const WeightView& w;
 
   SEEKLINE_MEMBER explicit ScaledE4M3Lines(const WeightView& weights) : w(weights) {}
-  SEEKLINE_MEMBER const std::uint8_t* scales_of(std::int64_t row) const {
-    return w.scales + row / w.block_rows * ((w.cols + 127) / 128) * 4;
-  }
+  SEEKLINE_MEMBER const std::uint8_t* scales_of(std::int64_t row) const { return row_scales(w, row); }
   SEEKLINE_MEMBER RowStep<4> load(const std::uint8_t* p, std::int64_t left) const {
     RowStep<4> step;
     decoder.expand(load_line(p, left), step.v);

@@ -22,12 +22,14 @@ struct Group {
   const std::uint8_t* scales[kRows];
   std::int64_t index[kRows];
   int rows;
+  float factor;  ///< of the finished sums
 };
 
 template <class Lines>
 SEEKLINE_SIMD Group group_at(const Matmul& m, const Lines& lines, const simd::RowRuns<kRows>& runs,
-                             std::int64_t i) {
+                             std::int64_t i, float factor) {
   Group g;
+  g.factor = factor;
   g.rows = runs.rows(i);
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
@@ -75,10 +77,11 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
 
 template <int T>
 SEEKLINE_SIMD void finish(const Matmul& m, const Group& g, float* const* to, __m512 (&sum)[kRows][T]) {
+  const __m128 factor = _mm_set1_ps(g.factor);
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     alignas(16) float y[4];
-    _mm_store_ps(y, simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]));
+    _mm_store_ps(y, _mm_mul_ps(simd::reduce4(sum[0][t], sum[1][t], sum[2][t], sum[3][t]), factor));
     for (int r = 0; r < g.rows; ++r) {
       float& out = to[t][g.index[r]];
       out = m.accumulate ? out + y[r] : y[r];
@@ -103,7 +106,7 @@ void pass(const Matmul& m, const Lines& lines, const Group& g, const simd::Fetch
 
 /// Up to kFewTokens tokens after the other pass over each group of rows.
 template <Dots kForm, class Lines>
-void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
+void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x, float factor = 1) {
   using Pass = void(const Matmul&, const Lines&, const Group&, const simd::Fetching<kRows>&,
                     const std::uint8_t* const*, float* const*);
   static constexpr Pass* kPasses[2][kFewTokens] = {
@@ -115,7 +118,7 @@ void stream(const Matmul& m, const Lines& lines, const std::uint8_t* const* x) {
   const simd::Passes passes(m.tokens, kFewTokens);
   const simd::RowRuns<kRows> runs(m.row_begin, m.row_end);
   for (std::int64_t i = 0; i < runs.groups(); ++i) {
-    const Group g = group_at(m, lines, runs, i);
+    const Group g = group_at(m, lines, runs, i, factor);
     if (m.w.kind == WeightKind::kE2M1) simd::fetch_scales<kRows>(g.scales, (m.w.cols + 31) / 32);
     for (int p = 0; p < passes.count; ++p) {
       const simd::Fetching<kRows> fetching(runs, i, g.row, bytes, Lines::kBytes, m.prefetch, p, passes.count);
@@ -139,37 +142,44 @@ SEEKLINE_SIMD void scale_x(const std::uint8_t* x, __m512i shift, std::uint8_t* o
   }
 }
 
-/// Rows of a block share their scales: x takes them once for all of those rows, exactly.
+/// Rows of a block share their scales: x takes them once for all of those rows, exactly. Where f32 scales
+/// have no factor in common, each step's sum is scaled.
 template <Dots kForm>
 void few_e4m3(const Matmul& m) {
   constexpr std::int64_t kX = x_vector_bytes(kForm);
   const std::int64_t steps = (m.w.cols + 63) / 64, pitch = row_pitch(steps * 2 * kX);
+  const std::int64_t ahead = simd::fetched_ahead(m.w.cols, simd::Passes(m.tokens, kFewTokens).count);
   const std::uint8_t* x[kMostStreamed];
   for (int t = 0; t < m.tokens; ++t) x[t] = m.scratch + t * pitch;
-  const std::int64_t scale_cols = (m.w.cols + m.w.block_cols - 1) / m.w.block_cols;
   const RunningLines<E4M3Step> lines;
   Matmul part = m;
   for (std::int64_t o = m.row_begin; o < m.row_end; o = part.row_end) {
-    const std::int64_t block = o / m.w.block_rows;
+    const std::uint8_t* scales = row_scales(m.w, o);
+    const float factor = common_factor(m.w, scales);
     part.row_begin = o;
-    part.row_end = (block + 1) * m.w.block_rows;
+    part.row_end = (o / m.w.block_rows + 1) * m.w.block_rows;
+    while (factor == 0 && part.row_end < m.row_end && common_factor(m.w, row_scales(m.w, part.row_end)) == 0)
+      part.row_end += m.w.block_rows;
     part.prefetch = m.w.data + part.row_end * m.w.cols;
     if (part.row_end >= m.row_end) {
       part.row_end = m.row_end;
       part.prefetch = m.prefetch;
     }
+    if (factor == 0) {
+      stream<kForm>(part, ScaledE4M3Lines(m.w), m.x);
+      continue;
+    }
     const simd::RowRuns<kRows> runs(part.row_begin, part.row_end);
-    const std::int64_t ahead = simd::fetched_ahead(m.w.cols, simd::Passes(m.tokens, kFewTokens).count);
     for (std::int64_t s = 0; s < steps; ++s) {
       // Memory goes on meanwhile: a line behind those that were fetched with the rows before.
       const std::uint8_t* run = m.w.data + runs.row(0, static_cast<int>(s % kRows)) * m.w.cols;
       _mm_prefetch(reinterpret_cast<const char*>(run + ahead + s / kRows * 64), _MM_HINT_T0);
-      const __m512i shift = e4m3_shift(m.w, m.w.scales + block * scale_cols, s * 64);
+      const __m512i shift = e4m3_shift(m.w, scales, s * 64);
       for (int t = 0; t < m.tokens; ++t)
         for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)
           scale_x<kForm>(m.x[t] + v * kX, shift, m.scratch + t * pitch + v * kX);
     }
-    stream<kForm>(part, lines, x);
+    stream<kForm>(part, lines, x, factor);
   }
 }
 
@@ -177,7 +187,6 @@ template <Dots kForm>
 void few(const Matmul& m) {
   if (m.w.kind == WeightKind::kBF16) return stream<kForm>(m, RunningLines<BF16Step>{}, m.x);
   if (m.w.kind == WeightKind::kE2M1) return stream<kForm>(m, E2M1Lines(m.w), m.x);
-  if (m.w.scale_kind == ScaleKind::kF32) return stream<kForm>(m, ScaledE4M3Lines(m.w), m.x);
   few_e4m3<kForm>(m);
 }
 

@@ -60,6 +60,8 @@ struct Tile {
   const float* scale[kMostRows];       ///< f32 scales, one per 4 vectors (kChainedScaled)
   std::int64_t first, rows;
   std::int64_t begin, end, vectors;  ///< `vectors` of a whole row
+  Mode mode;
+  float factor;  ///< of the finished sums
 };
 
 /// Adds the products of vector v of kRows rows and T tokens to acc[t][r]. Fused pairs take all odd words
@@ -139,6 +141,7 @@ struct Block {
   float* const* y;
   float* sums;  ///< [tokens][kRows][16], between the passes
   std::int64_t row, rows;
+  float factor;
   bool accumulate;
   bool started, finished;  ///< by the passes before; with this pass
 };
@@ -147,8 +150,10 @@ struct Block {
 template <int T>
 SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
   const auto mask = static_cast<__mmask8>((1u << b.rows) - 1);
+  const __m128 factor = _mm_set1_ps(b.factor);
   const auto put = [&](int t, __m128 y) __attribute__((always_inline)) {
     float* out = b.y[t] + b.row;
+    y = _mm_mul_ps(y, factor);
     if (b.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
     _mm_mask_storeu_ps(out, mask, y);
   };
@@ -241,6 +246,7 @@ void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead a
                           sums + pass * pass_sums + g * group_sums,
                           tile.first + r,
                           tile.rows - r < kRows ? tile.rows - r : kRows,
+                          tile.factor,
                           m.accumulate,
                           tile.begin + begin > 0,
                           tile.begin + end == tile.vectors};
@@ -252,10 +258,14 @@ void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead a
 
 template <Dots kForm>
 void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead ahead) {
-  if (m.w.scale_kind == ScaleKind::kF32)
-    return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, sums, ahead);
-  if (m.w.kind == WeightKind::kE2M1) return multiply_tile<kForm, Mode::kChained>(m, tile, sums, ahead);
-  multiply_tile<kForm, Mode::kRunning>(m, tile, sums, ahead);
+  switch (tile.mode) {
+    case Mode::kRunning:
+      return multiply_tile<kForm, Mode::kRunning>(m, tile, sums, ahead);
+    case Mode::kChained:
+      return multiply_tile<kForm, Mode::kChained>(m, tile, sums, ahead);
+    case Mode::kChainedScaled:
+      return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, sums, ahead);
+  }
 }
 
 // Vectors [begin, end) of a row; begin is a whole number of steps.
@@ -269,12 +279,10 @@ void decode_bf16(const Matmul& m, std::int64_t row, std::int64_t begin, std::int
             out + (v - begin) * x_vector_bytes(form));
 }
 
-void decode_e4m3(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
-                 std::uint8_t* out) {
+void decode_e4m3(const Matmul& m, bool scaled, std::int64_t row, std::int64_t begin, std::int64_t end,
+                 Dots form, std::uint8_t* out) {
   const std::uint8_t* p = m.w.data + row * m.w.cols;
-  const std::int64_t scale_cols = (m.w.cols + m.w.block_cols - 1) / m.w.block_cols;
-  const bool scaled = m.w.scale_kind == ScaleKind::kUE8M0;
-  const std::uint8_t* scales = m.w.scales + row / m.w.block_rows * scale_cols;
+  const std::uint8_t* scales = row_scales(m.w, row);
   const E4M3Step step;
   for (std::int64_t v = begin; v < end; v += 2) {
     const std::int64_t col = v * 32;
@@ -306,6 +314,16 @@ void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t begin, std::int
   }
 }
 
+/// Rows of a tile from `row` on: as many as it takes, but of one row of blocks where these decide the mode.
+std::int64_t rows_of_tile(const Matmul& m, std::int64_t row, std::int64_t most) {
+  std::int64_t end = m.row_end;
+  if (m.w.scale_kind == ScaleKind::kF32) {
+    const std::int64_t block_end = (row / m.w.block_rows + 1) * m.w.block_rows;
+    end = block_end < end ? block_end : end;
+  }
+  return end - row < most ? end - row : most;
+}
+
 /// The tile of rows [first, first + rows), vectors [begin, end); decoded ones are written to `out`.
 Tile make_tile(const Matmul& m, Dots form, std::int64_t first, std::int64_t rows, std::int64_t begin,
                std::int64_t end, std::uint8_t* out) {
@@ -318,17 +336,24 @@ Tile make_tile(const Matmul& m, Dots form, std::int64_t first, std::int64_t rows
   tile.begin = begin;
   tile.end = end;
   tile.vectors = vectors;
+  tile.mode = m.w.kind == WeightKind::kE2M1 ? Mode::kChained : Mode::kRunning;
+  tile.factor = 1;
+  if (m.w.kind == WeightKind::kE4M3) {
+    const float factor = common_factor(m.w, row_scales(m.w, first));
+    if (factor == 0) tile.mode = Mode::kChainedScaled;
+    if (factor != 0) tile.factor = factor;
+  }
   for (std::int64_t r = 0; r < (rows + kRows - 1) / kRows * kRows; ++r) {
     const std::int64_t from = r < rows ? r : rows - 1;  // missing rows repeat the last
     tile.row[r] =
         in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
     tile.scale[r] = nullptr;
-    if (m.w.scale_kind == ScaleKind::kF32)
-      tile.scale[r] = reinterpret_cast<const float*>(m.w.scales) +
-                      (first + from) / m.w.block_rows * ((m.w.cols + 127) / 128) + begin / 4;
+    if (tile.mode == Mode::kChainedScaled)
+      tile.scale[r] = reinterpret_cast<const float*>(row_scales(m.w, first + from)) + begin / 4;
     if (in_place || r >= rows) continue;
     if (m.w.kind == WeightKind::kBF16) decode_bf16(m, first + r, begin, end, form, out + r * pitch);
-    if (m.w.kind == WeightKind::kE4M3) decode_e4m3(m, first + r, begin, end, form, out + r * pitch);
+    if (m.w.kind == WeightKind::kE4M3)
+      decode_e4m3(m, tile.mode == Mode::kRunning, first + r, begin, end, form, out + r * pitch);
     if (m.w.kind == WeightKind::kE2M1) decode_e2m1(m, first + r, begin, end, form, out + r * pitch);
   }
   return tile;
@@ -341,8 +366,9 @@ void multiply_rows(const Matmul& m, Dots form) {
   const std::int64_t cut = even_part(vectors, kMostVectors);
   float* sums = reinterpret_cast<float*>(m.scratch);
   std::uint8_t* decoded = m.scratch + sums_bytes(vectors);
-  for (std::int64_t row = m.row_begin; row < m.row_end; row += most) {
-    const std::int64_t rows = m.row_end - row < most ? m.row_end - row : most;
+  std::int64_t rows = 0;
+  for (std::int64_t row = m.row_begin; row < m.row_end; row += rows) {
+    rows = rows_of_tile(m, row, most);
     const std::int64_t next = m.row_end - row - rows < most ? m.row_end - row - rows : most;
     const std::uint8_t* after = next > 0 ? m.w.data + (row + rows) * row_bytes : m.prefetch;
     const std::int64_t lines = (next > 0 ? next * row_bytes : after ? m.prefetch_bytes : 0) / 64;

@@ -32,7 +32,8 @@ inline std::vector<float> normal_values(std::int64_t n, unsigned seed, float sig
   return values;
 }
 
-/// A weight matrix with its own bytes: random codes without NaN, block scales around 2^-3.
+/// A weight matrix with its own bytes: random codes without NaN, block scales around 2^-3. f32 scales are,
+/// row by row, powers of two, such powers times one number, and anything (decode_avx512bf16.h).
 struct Weights {
   WeightView view;
   std::vector<std::uint8_t> data, scales;
@@ -58,7 +59,9 @@ struct Weights {
     }
     for (std::size_t i = 0; i < scales.size(); i += scale_kind == ScaleKind::kF32 ? 4 : 1) {
       if (scale_kind == ScaleKind::kF32) {
-        const float scale = 0.05f + static_cast<float>(random() >> 8) * 0x1p-26f;
+        float scale = 0.05f + static_cast<float>(random() >> 8) * 0x1p-26f;
+        const std::size_t row = i / 4 / size(view.scale_cols());
+        if (row % 3 != 2) scale = std::exp2(std::floor(std::log2(scale))) * (row % 3 == 1 ? 1.3229f : 1.0f);
         std::memcpy(&scales[i], &scale, 4);
       } else {
         scales[i] = static_cast<std::uint8_t>(120 + random() % 8);

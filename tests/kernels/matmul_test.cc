@@ -79,7 +79,7 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfTokens) {
   constexpr std::int64_t kMost = 70;
   for (const Kernels* level : levels()) {
     for (const Case& c : kCases) {
-      for (const Shape& shape : {Shape{37, 224}, Shape{20, 1120}}) {
+      for (const Shape& shape : {Shape{37, 224}, Shape{20, 1120}, Shape{390, 288}}) {
         for (Arithmetic arithmetic : {Arithmetic::kF32, Arithmetic::kFast}) {
           SCOPED_TRACE(name_of(*level) + " " + c.name);
           const Weights w(c.kind, c.scale_kind, shape.rows, shape.cols, c.block_rows, c.block_cols, 3);
@@ -87,9 +87,9 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfTokens) {
           Products products(*level, w.view, arithmetic, c.quantizer, x, kMost);
           std::vector<float> alone(size(kMost * shape.rows));
           for (std::int64_t t = 0; t < kMost; ++t) products.run(0, shape.rows, t, 1, false, alone);
-          // Every number of tokens for the short rows; a few around the micro-kernels' edges for the long
+          // Every number of tokens for the small shape; a few around the micro-kernels' edges for the large
           // ones.
-          for (std::int64_t tokens = 1; tokens <= kMost; tokens += shape.cols > 1000 ? 11 : 1) {
+          for (std::int64_t tokens = 1; tokens <= kMost; tokens += shape.rows * shape.cols > 20000 ? 11 : 1) {
             std::vector<float> together(alone.size());
             for (std::int64_t t = 0; t < kMost; t += tokens)
               products.run(0, shape.rows, t, std::min(tokens, kMost - t), false, together);
