@@ -33,6 +33,11 @@ void cut_engram(nlohmann::json& config, bool keep) {
   fit_engram_tables(config);
 }
 
+// Whether the released files of this geometry have f32 block scales that are powers of two.
+bool has_power_scales(const nlohmann::json& config) {
+  return config.value("model_type", "") == "deepseek_v32";
+}
+
 }  // namespace
 
 std::string bench_model_folder(const BenchSynth& synth) {
@@ -46,12 +51,14 @@ std::string bench_model_folder(const BenchSynth& synth) {
   if (synth.layers > 0) name += fmt::format("-{}layers", synth.layers);
   if (synth.experts > 0) name += fmt::format("-{}experts", synth.experts);
   if (!synth.tokenizer.empty()) name += "-engram";
+  if (has_power_scales(config)) name += "-power-scales";
   const std::filesystem::path folder = cache_folder() / "seekline" / "bench" / name;
   if (std::filesystem::exists(folder / "config.json")) return folder.string();
   fmt::print(stderr, "writing {} by formula\n", folder.string());
   SynthOptions options;
   options.threads = default_threads();
   options.tokenizer = synth.tokenizer;
+  options.power_scales = has_power_scales(config);
   write_synth(config, "preset " + synth.preset, folder, options);
   return folder.string();
 }

@@ -89,6 +89,8 @@ void add_synth_command(CLI::App& app) {
   command->add_option("--vocab", c->vocab, "vocabulary")->check(CLI::PositiveNumber.description(""));
   command->add_option("--set", c->set, "key=value in the config; value as JSON (may be given several times)");
   command->add_option("--tokenizer", c->tokenizer, "tokenizer.json, or a folder with one, to copy");
+  command->add_flag("--power-scales", c->options.power_scales,
+                    "f32 block scales are powers of two, as files of scale_fmt ue8m0 have them");
   command->add_flag("--sparse", c->options.sparse, "true headers and shard layout, data as holes");
   command->footer(preset_list());
   command->callback([c] { synth(*c); });

@@ -108,7 +108,8 @@ void write_pieces(const std::vector<Piece>& pieces, std::int64_t total, const Sy
       const Piece& piece = pieces[i];
       const std::size_t size = static_cast<std::size_t>(piece.count) * dtype_bytes(piece.spec->dtype);
       bytes.resize(std::max(bytes.size(), size));
-      SynthTensor(*piece.spec, options.seed).fill(piece.first, piece.count, bytes.data());
+      SynthTensor(*piece.spec, options.seed, options.power_scales)
+          .fill(piece.first, piece.count, bytes.data());
       piece.file->write(piece.offset, bytes.data(), size);
       done += static_cast<std::int64_t>(size);
       if (worker == 0 && options.progress) options.progress(done, total);

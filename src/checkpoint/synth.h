@@ -13,6 +13,9 @@ struct SynthOptions {
   std::uint64_t seed = 1;
   /// True headers and shard layout, but the data are holes that read as zeros and take no space.
   bool sparse = false;
+  /// F32 block scales are the powers of two that the formula spreads them around, as the released files of
+  /// `scale_fmt: ue8m0` have them (DeepSeek-V3.1, V3.2).
+  bool power_scales = false;
   int threads = 2;
   /// A tokenizer.json, or a folder that holds one, to be copied; empty: none.
   std::filesystem::path tokenizer;

@@ -81,12 +81,12 @@ Stored stored(float value) {
 
 }  // namespace
 
-SynthTensor::SynthTensor(const TensorSpec& spec, std::uint64_t seed)
+SynthTensor::SynthTensor(const TensorSpec& spec, std::uint64_t seed, bool power_scales)
     : spec_(spec), key_(mix(fnv1a(spec.name) ^ seed)) {
   exponent_ = scale_exponent(spec);
   const Distribution d = distribution(spec, exponent_);
   bias_ = d.bias;
-  amp_ = d.amp;
+  amp_ = power_scales && spec.role == TensorRole::kInverseScale ? 0 : d.amp;
 }
 
 void SynthTensor::fill(std::int64_t first, std::int64_t count, std::uint8_t* out) const {

@@ -30,8 +30,8 @@ class SynthTensor {
   /// Pieces must begin at a multiple of this many elements (for I64: of whole rows).
   static constexpr std::int64_t kGrain = 8;
 
-  /// `spec` must outlive the object.
-  SynthTensor(const TensorSpec& spec, std::uint64_t seed);
+  /// `spec` must outlive the object. With `power_scales` the amp of inverse scales is 0.
+  SynthTensor(const TensorSpec& spec, std::uint64_t seed, bool power_scales = false);
 
   /// Writes the stored bytes of elements [first, first + count).
   void fill(std::int64_t first, std::int64_t count, std::uint8_t* out) const;

@@ -86,6 +86,18 @@ TEST(SynthTest, PiecesJoinWithoutASeam) {
   }
 }
 
+TEST(SynthTest, PowerScalesAreTheNumbersThatOthersSpreadAround) {
+  const TensorSpec spec{"x.weight_scale_inv", DType::kF32, {9, 40}, TensorRole::kInverseScale, 5120, 0};
+  std::vector<float> spread(360), powers(360);
+  SynthTensor(spec, 7).fill(0, 360, reinterpret_cast<std::uint8_t*>(spread.data()));
+  SynthTensor(spec, 7, true).fill(0, 360, reinterpret_cast<std::uint8_t*>(powers.data()));
+  EXPECT_GT(std::set<float>(spread.begin(), spread.end()).size(), 300U);
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    EXPECT_EQ(powers[i], 0x1p-6f);  // 1 / (sqrt(5120) * 0.75), rounded
+    EXPECT_NEAR(spread[i], powers[i], 0.25f * powers[i]);
+  }
+}
+
 TEST(SynthTest, ExpertIdsAreDistinctWithinARow) {
   const TensorSpec spec{"layers.0.ffn.gate.tid2eid", DType::kI64, {500, 6}, TensorRole::kTokenExperts, 8, 0};
   const std::string bytes = bytes_of(spec, 3);
