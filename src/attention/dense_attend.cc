@@ -12,7 +12,8 @@
 namespace seekline {
 namespace {
 
-constexpr int kQueriesPerTask = 64;
+// Each tile of rows is decoded for this many, fewer where threads would be idle; six make a micro-kernel.
+constexpr int kMostQueries = 192, kFewestQueries = 64;
 
 // Queries that share rows: a block of tokens of one run, heads of one KV head's group.
 struct Task {
@@ -49,7 +50,9 @@ class DenseAttention {
         q_(q),
         out_(out),
         tile_{shape.key_width, shape.value_width, shape.scale} {
-    tokens_per_task_ = std::max(1, kQueriesPerTask / shape.group());
+    tokens_per_task_ = std::max(1, kMostQueries / shape.group());
+    if (token_blocks() * shape.kv_heads < 4 * compute.pool.size())
+      tokens_per_task_ = std::max(1, kFewestQueries / shape.group());
     heads_per_task_ = (shape.group() + head_parts() - 1) / head_parts();
     max_queries_ = tokens_per_task_ * heads_per_task_;
     make_tasks();
@@ -67,6 +70,12 @@ class DenseAttention {
  private:
   std::int64_t token_blocks(const FlatRun& run) const {
     return (run.count + tokens_per_task_ - 1) / tokens_per_task_;
+  }
+
+  std::int64_t token_blocks() const {
+    std::int64_t blocks = 0;
+    for (const FlatRun& run : batch_.runs) blocks += token_blocks(run);
+    return blocks;
   }
 
   // A group's heads share the decoding of their rows. They are parted only where threads would be idle.
