@@ -6,7 +6,7 @@ set xlabel "operations per byte of weights and rows"
 set ylabel "Gop/s"
 set key right bottom
 set xrange [0.6:10000]
-set yrange [5:600]
+set yrange [5:1000]
 set grid
 stats "docs/performance/machine.dat" using 1:2 nooutput
 read = STATS_max_x

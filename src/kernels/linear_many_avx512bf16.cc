@@ -6,63 +6,28 @@
 #include "core/check.h"
 #include "kernels/avx512.h"
 #include "kernels/avx512bf16.h"
-#include "kernels/decode_avx512bf16.h"
-#include "kernels/dots_avx512bf16.h"
-#include "kernels/row_pitch.h"
 #include "kernels/row_runs.h"
+#include "kernels/weight_tile_avx512bf16.h"
 
 namespace seekline::avx512bf16 {
 namespace {
 
-constexpr int kRows = 4;       // rows of one micro-kernel
-constexpr int kMostRows = 32;  // of a tile
-constexpr int kMostTokens = 6;
-// Longer rows are cut: a tile of only a few whole ones would read all of x for little work. Sums of so many
-// tokens wait between the cuts.
-constexpr std::int64_t kMostVectors = 160, kWaiting = 43 * kMostTokens;
-// Of the second cache.
-constexpr std::int64_t tile_bytes(Dots form) { return (form == Dots::kInstruction ? 384 : 768) << 10; }
-
-enum class Mode { kRunning, kChained, kChainedScaled };
+constexpr int kRows = kTileGroup;
+constexpr int kMostTokens = 6;  // of a micro-kernel
+// Tokens whose sums wait where rows are cut.
+constexpr std::int64_t kWaiting = 43 * kMostTokens;
 
 /// Vectors in one pass of a tile's rows over the tokens of a micro-kernel: their x and the tile's sums stay
 /// in the first cache while the weights come from the second. Passes cost the writing and reading of sums;
 /// chained ones leave room for the weights as well (in_halves).
-constexpr std::int64_t depth(Dots form, Mode mode) {
-  return (mode == Mode::kRunning && form == Dots::kInstruction ? 4096 : 2048) / x_vector_bytes(form);
-}
-
-/// Vectors of each of the fewest even parts of at most `most`; steps stay whole.
-SEEKLINE_SIMD std::int64_t even_part(std::int64_t vectors, std::int64_t most) {
-  const std::int64_t parts = (vectors + most - 1) / most;
-  return ((vectors + parts - 1) / parts + 3) / 4 * 4;
-}
-
-/// Bytes from one row of a tile to the next.
-SEEKLINE_SIMD std::int64_t tile_pitch(Dots form, std::int64_t vectors) {
-  return row_pitch(even_part(vectors, kMostVectors) * x_vector_bytes(form));
+constexpr std::int64_t depth(Dots form, SumMode mode) {
+  return (mode == SumMode::kRunning && form == Dots::kInstruction ? 4096 : 2048) / x_vector_bytes(form);
 }
 
 /// Bytes of sums: those of a tile, of all tokens that wait where rows are cut.
 SEEKLINE_SIMD std::int64_t sums_bytes(std::int64_t vectors) {
-  return (vectors > kMostVectors ? kWaiting : kMostTokens) * kMostRows * 64;
+  return (vectors > kMostTileVectors ? kWaiting : kMostTokens) * kMostTileRows * 64;
 }
-
-/// Rows of one tile, a multiple of kRows.
-SEEKLINE_SIMD std::int64_t tile_rows(Dots form, std::int64_t pitch) {
-  const std::int64_t rows = tile_bytes(form) / pitch / kRows * kRows;
-  return rows < kRows ? kRows : rows > kMostRows ? kMostRows : rows;
-}
-
-/// Vectors [begin, end) of some rows of a weight.
-struct Tile {
-  const std::uint8_t* row[kMostRows];  ///< in the form of x
-  const float* scale[kMostRows];       ///< f32 scales, one per 4 vectors (kChainedScaled)
-  std::int64_t first, rows;
-  std::int64_t begin, end, vectors;  ///< `vectors` of a whole row
-  Mode mode;
-  float factor;  ///< of the finished sums
-};
 
 /// Adds the products of vector v of kRows rows and T tokens to acc[t][r]. Fused pairs take all odd words
 /// first, then all even ones: half the weights are in registers at a time.
@@ -107,16 +72,16 @@ SEEKLINE_SIMD void add_vector(const std::uint8_t* const* w, const std::uint8_t* 
 }
 
 /// Adds to acc the sums of a step, which begins at vector v, times its scales.
-template <Mode mode, int T>
+template <SumMode mode, int T>
 SEEKLINE_SIMD void add_parts(const __m512 (&part)[T][kRows], const float* const* scale, std::int64_t v,
                              __m512 (&acc)[T][kRows]) {
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     __m512 s;
-    if constexpr (mode == Mode::kChainedScaled) s = _mm512_set1_ps(scale[r][v / 4]);
+    if constexpr (mode == SumMode::kChainedScaled) s = _mm512_set1_ps(scale[r][v / 4]);
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
-      if constexpr (mode == Mode::kChainedScaled) {
+      if constexpr (mode == SumMode::kChainedScaled) {
         acc[t][r] = _mm512_fmadd_ps(part[t][r], s, acc[t][r]);
       } else {
         acc[t][r] = _mm512_add_ps(acc[t][r], part[t][r]);
@@ -128,9 +93,9 @@ SEEKLINE_SIMD void add_parts(const __m512 (&part)[T][kRows], const float* const*
 /// Chained sums take a register more for each token. The instruction takes half of the tokens after the
 /// other, the second time with weights from the first cache; fused pairs keep the sums in memory between the
 /// steps instead, since more tokens save them more reads of weights.
-template <Dots kForm, Mode mode, int T>
+template <Dots kForm, SumMode mode, int T>
 constexpr bool in_halves() {
-  return kForm == Dots::kInstruction && mode != Mode::kRunning && T > 3;
+  return kForm == Dots::kInstruction && mode != SumMode::kRunning && T > 3;
 }
 
 /// kRows rows of a tile and the tokens of a micro-kernel.
@@ -170,7 +135,7 @@ SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
 
 /// Adds the products of vectors [begin, end) of T tokens to their sums, which the first pass begins and the
 /// last one writes out.
-template <Dots kForm, Mode mode, int T>
+template <Dots kForm, SumMode mode, int T>
 void micro(const Block& b, std::int64_t begin, std::int64_t end) {
   if constexpr (in_halves<kForm, mode, T>()) {
     constexpr int kFirst = (T + 1) / 2;
@@ -184,7 +149,7 @@ void micro(const Block& b, std::int64_t begin, std::int64_t end) {
   __m512 acc[T][kRows], part[T][kRows];
   simd::clear<T>(acc);
   if (b.started) simd::load<T>(b.sums, acc);
-  if constexpr (mode == Mode::kRunning) {
+  if constexpr (mode == SumMode::kRunning) {
     for (std::int64_t v = begin; v < end; ++v) add_vector<kForm, T>(b.w, b.x, v, acc);
   } else {
     constexpr bool kInMemory = T > 3;
@@ -213,8 +178,8 @@ SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tok
   }
 }
 
-template <Dots kForm, Mode mode>
-void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead ahead) {
+template <Dots kForm, SumMode mode>
+void multiply_tile(const Matmul& m, const WeightTile& tile, float* sums, simd::Ahead ahead) {
   using Micro = void(const Block&, std::int64_t, std::int64_t);
   static constexpr Micro* kMicros[kMostTokens] = {micro<kForm, mode, 1>, micro<kForm, mode, 2>,
                                                   micro<kForm, mode, 3>, micro<kForm, mode, 4>,
@@ -257,113 +222,22 @@ void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead a
 }
 
 template <Dots kForm>
-void multiply_tile(const Matmul& m, const Tile& tile, float* sums, simd::Ahead ahead) {
+void multiply_tile(const Matmul& m, const WeightTile& tile, float* sums, simd::Ahead ahead) {
   switch (tile.mode) {
-    case Mode::kRunning:
-      return multiply_tile<kForm, Mode::kRunning>(m, tile, sums, ahead);
-    case Mode::kChained:
-      return multiply_tile<kForm, Mode::kChained>(m, tile, sums, ahead);
-    case Mode::kChainedScaled:
-      return multiply_tile<kForm, Mode::kChainedScaled>(m, tile, sums, ahead);
+    case SumMode::kRunning:
+      return multiply_tile<kForm, SumMode::kRunning>(m, tile, sums, ahead);
+    case SumMode::kChained:
+      return multiply_tile<kForm, SumMode::kChained>(m, tile, sums, ahead);
+    case SumMode::kChainedScaled:
+      return multiply_tile<kForm, SumMode::kChainedScaled>(m, tile, sums, ahead);
   }
-}
-
-// Vectors [begin, end) of a row; begin is a whole number of steps.
-
-void decode_bf16(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
-                 std::uint8_t* out) {
-  const std::int64_t bytes = m.w.cols * 2;
-  const std::uint8_t* p = m.w.data + row * bytes;
-  for (std::int64_t v = begin; v < end; ++v)
-    store_x(form, _mm512_maskz_loadu_epi8(simd::first64(bytes - v * 64), p + v * 64),
-            out + (v - begin) * x_vector_bytes(form));
-}
-
-void decode_e4m3(const Matmul& m, bool scaled, std::int64_t row, std::int64_t begin, std::int64_t end,
-                 Dots form, std::uint8_t* out) {
-  const std::uint8_t* p = m.w.data + row * m.w.cols;
-  const std::uint8_t* scales = row_scales(m.w, row);
-  const E4M3Step step;
-  for (std::int64_t v = begin; v < end; v += 2) {
-    const std::int64_t col = v * 32;
-    __m512i words[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    if (col < m.w.cols) {
-      step.expand(_mm512_maskz_loadu_epi8(simd::first64(m.w.cols - col), p + col), words);
-      if (scaled) {
-        const __m512i shift = e4m3_shift(m.w, scales, col);
-        for (auto& word : words) word = scale_words(word, shift);
-      }
-    }
-    for (int i = 0; i < 2; ++i) store_x(form, words[i], out + (v - begin + i) * x_vector_bytes(form));
-  }
-}
-
-void decode_e2m1(const Matmul& m, std::int64_t row, std::int64_t begin, std::int64_t end, Dots form,
-                 std::uint8_t* out) {
-  const std::int64_t bytes = m.w.cols / 2, blocks = (m.w.cols + 31) / 32;
-  const std::uint8_t* p = m.w.data + row * bytes;
-  const std::uint8_t* scales = m.w.scales + row * blocks;
-  const E2M1Step step;
-  for (std::int64_t v = begin; v < end; v += 4) {
-    const std::int64_t at = v * 16;
-    __m512i words[4];
-    step.expand(_mm512_maskz_loadu_epi8(simd::first64(bytes - at), p + at), words);
-    const __m512i shift = e2m1_shift(e2m1_scale_bytes(scales, v, blocks));
-    for (int j = 0; j < 4; ++j)
-      store_x(form, scale_e2m1(words[j], shift), out + (v - begin + j) * x_vector_bytes(form));
-  }
-}
-
-/// Rows of a tile from `row` on: as many as it takes, but of one row of blocks where these decide the mode.
-std::int64_t rows_of_tile(const Matmul& m, std::int64_t row, std::int64_t most) {
-  std::int64_t end = m.row_end;
-  if (m.w.scale_kind == ScaleKind::kF32) {
-    const std::int64_t block_end = (row / m.w.block_rows + 1) * m.w.block_rows;
-    end = block_end < end ? block_end : end;
-  }
-  return end - row < most ? end - row : most;
-}
-
-/// The tile of rows [first, first + rows), vectors [begin, end); decoded ones are written to `out`.
-Tile make_tile(const Matmul& m, Dots form, std::int64_t first, std::int64_t rows, std::int64_t begin,
-               std::int64_t end, std::uint8_t* out) {
-  const std::int64_t vectors = row_vectors(m.w.kind, m.w.cols), pitch = tile_pitch(form, vectors);
-  // The instruction multiplies rows of bf16 where they lie, if their length is a whole number of vectors.
-  const bool in_place = form == Dots::kInstruction && m.w.kind == WeightKind::kBF16 && m.w.cols % 32 == 0;
-  Tile tile;
-  tile.first = first;
-  tile.rows = rows;
-  tile.begin = begin;
-  tile.end = end;
-  tile.vectors = vectors;
-  tile.mode = m.w.kind == WeightKind::kE2M1 ? Mode::kChained : Mode::kRunning;
-  tile.factor = 1;
-  if (m.w.kind == WeightKind::kE4M3) {
-    const float factor = common_factor(m.w, row_scales(m.w, first));
-    if (factor == 0) tile.mode = Mode::kChainedScaled;
-    if (factor != 0) tile.factor = factor;
-  }
-  for (std::int64_t r = 0; r < (rows + kRows - 1) / kRows * kRows; ++r) {
-    const std::int64_t from = r < rows ? r : rows - 1;  // missing rows repeat the last
-    tile.row[r] =
-        in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
-    tile.scale[r] = nullptr;
-    if (tile.mode == Mode::kChainedScaled)
-      tile.scale[r] = reinterpret_cast<const float*>(row_scales(m.w, first + from)) + begin / 4;
-    if (in_place || r >= rows) continue;
-    if (m.w.kind == WeightKind::kBF16) decode_bf16(m, first + r, begin, end, form, out + r * pitch);
-    if (m.w.kind == WeightKind::kE4M3)
-      decode_e4m3(m, tile.mode == Mode::kRunning, first + r, begin, end, form, out + r * pitch);
-    if (m.w.kind == WeightKind::kE2M1) decode_e2m1(m, first + r, begin, end, form, out + r * pitch);
-  }
-  return tile;
 }
 
 /// All rows for tokens whose sums may wait.
 void multiply_rows(const Matmul& m, Dots form) {
   const std::int64_t vectors = row_vectors(m.w.kind, m.w.cols), row_bytes = weight_row_bytes(m.w);
   const std::int64_t most = tile_rows(form, tile_pitch(form, vectors));
-  const std::int64_t cut = even_part(vectors, kMostVectors);
+  const std::int64_t cut = even_part(vectors, kMostTileVectors);
   float* sums = reinterpret_cast<float*>(m.scratch);
   std::uint8_t* decoded = m.scratch + sums_bytes(vectors);
   std::int64_t rows = 0;
@@ -374,7 +248,7 @@ void multiply_rows(const Matmul& m, Dots form) {
     const std::int64_t lines = (next > 0 ? next * row_bytes : after ? m.prefetch_bytes : 0) / 64;
     for (std::int64_t begin = 0; begin < vectors; begin += cut) {
       const std::int64_t end = begin + cut < vectors ? begin + cut : vectors;
-      const Tile tile = make_tile(m, form, row, rows, begin, end, decoded);
+      const WeightTile tile = make_tile(m, form, row, rows, begin, end, decoded);
       const std::int64_t from = lines * begin / vectors, to = lines * end / vectors;  // each cut its share
       const simd::Ahead ahead{after + from * 64, to - from, 0};
       form == Dots::kInstruction ? multiply_tile<Dots::kInstruction>(m, tile, sums, ahead)
@@ -389,7 +263,7 @@ std::int64_t matmul_scratch_bytes(std::int64_t k) {
   const std::int64_t vectors = row_vectors(WeightKind::kE4M3, k);
   const Dots form = dots();
   const std::int64_t pitch = tile_pitch(form, vectors);
-  const std::int64_t many = tile_rows(form, pitch) * pitch + sums_bytes(vectors);
+  const std::int64_t many = tile_room(form, pitch) + sums_bytes(vectors);
   const std::int64_t few = kMostStreamed * row_pitch(vectors * x_vector_bytes(form)),
                      plain = avx512::matmul_scratch_bytes(k);
   const std::int64_t own = many > few ? many : few;
@@ -399,7 +273,7 @@ std::int64_t matmul_scratch_bytes(std::int64_t k) {
 void matmul_many(const Matmul& m) {
   SEEKLINE_CHECK(m.w.scale_kind != ScaleKind::kF32 || m.w.block_cols == 128, "f32 scales lie on 128 columns");
   const Dots form = dots();
-  const bool cut = row_vectors(m.w.kind, m.w.cols) > kMostVectors;
+  const bool cut = row_vectors(m.w.kind, m.w.cols) > kMostTileVectors;
   const simd::Passes passes(m.tokens, cut ? kWaiting : m.tokens);
   for (int pass = 0; pass < passes.count; ++pass) {
     Matmul part = m;
