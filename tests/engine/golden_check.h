@@ -26,8 +26,8 @@ constexpr unsigned kNudges = 20, kNudgesPerStep = 4;
 
 class EdgeRows {
  public:
-  EdgeRows(std::string name, const Mode& mode, std::size_t vocab)
-      : name_(std::move(name)), mode_(mode), vocab_(vocab) {}
+  EdgeRows(std::string folder, const Mode& mode, std::size_t vocab)
+      : folder_(std::move(folder)), mode_(mode), vocab_(vocab) {}
 
   void settle(const SafetensorsLite& expected, const GoldenCase& c, std::vector<std::size_t> rows) {
     for (unsigned seed = 0; seed < kNudges && !rows.empty(); ++seed) {
@@ -44,24 +44,26 @@ class EdgeRows {
   std::vector<float> nudged_logits(unsigned seed, const GoldenCase& c) {
     while (models_.size() <= seed) {
       const auto next = static_cast<unsigned>(models_.size());
-      const NudgedModel nudged(model_folder(name_), 1u << (next / kNudgesPerStep), next + 1);
+      const NudgedModel nudged(folder_, 1u << (next / kNudgesPerStep), next + 1);
       models_.push_back(open_folder(nudged.folder(), mode_.settings));  // mapped: the files may go
     }
     return all_logits(*models_[seed], c.tokens, {c.tokens.size()});
   }
 
-  std::string name_;
+  std::string folder_;
   Mode mode_;
   std::size_t vocab_;
   std::vector<std::shared_ptr<Model>> models_;
 };
 
-/// `at_edges`: cases with rows at an edge that chance may bring; 0: one, and one more in ten.
-inline void check_model(const std::string& name, const Mode& mode, int at_edges = 0) {
-  const std::shared_ptr<Model> model = open_model(name, mode.settings);
+/// The model in `folder` against the golden logits `name`. `at_edges`: cases with rows at an edge that chance
+/// may bring; 0: one, and one more in ten.
+inline void check_folder(const std::string& folder, const std::string& name, const Mode& mode,
+                         int at_edges = 0) {
+  const std::shared_ptr<Model> model = open_folder(folder, mode.settings);
   const SafetensorsLite expected(model_folder(name) + "/expected.safetensors");
   const std::size_t vocab = static_cast<std::size_t>(model->vocab_size());
-  EdgeRows edges(name, mode, vocab);
+  EdgeRows edges(folder, mode, vocab);
   int clean = 0, cases = 0, cases_at_edges = 0;
   for (const GoldenCase& c : golden_cases(model_folder(name))) {
     if (!expected.has(c.id + "/" + mode.name + "/logits")) continue;
@@ -79,6 +81,10 @@ inline void check_model(const std::string& name, const Mode& mode, int at_edges 
   EXPECT_GT(clean, 0);
   EXPECT_LE(cases_at_edges, at_edges > 0 ? at_edges : 1 + cases / 10)
       << "of " << cases << " cases stand at an edge, too many for chance";
+}
+
+inline void check_model(const std::string& name, const Mode& mode, int at_edges = 0) {
+  check_folder(model_folder(name), name, mode, at_edges);
 }
 
 }  // namespace seekline::golden

@@ -12,6 +12,9 @@ TEST(GoldenLogits, V41TinyMtpExactWithDraftStagesUnused) { check_model("v41-tiny
 TEST(GoldenLogits, V41TinyMtpPlain) { check_model("v41-tiny-mtp", kPlain); }
 TEST(GoldenLogits, NanoV41TrainedExact) { check_model("nano-v41", kExact); }
 TEST(GoldenLogits, NanoV41TrainedPlain) { check_model("nano-v41", kPlain); }
+// Of a trained model with all quantizers every fifth row stands at an edge of some run.
+TEST(GoldenLogits, ShippedModelExact) { check_folder(shipped_folder(), "shipped-official", kExact, 2); }
+TEST(GoldenLogits, ShippedModelPlain) { check_folder(shipped_folder(), "shipped-official", kPlain); }
 TEST(GoldenLogits, V4TinyExact) { check_model("v4-tiny", kExact); }
 TEST(GoldenLogits, V4TinyPlain) { check_model("v4-tiny", kPlain); }
 TEST(GoldenLogits, V4TinyPure) { check_model("v4-tiny", kPure); }

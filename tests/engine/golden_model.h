@@ -31,6 +31,9 @@ inline std::string model_folder(const std::string& name) {
   return std::string(SEEKLINE_SOURCE_DIR) + "/tests/golden/data/models/" + name;
 }
 
+/// The model that is part of the product.
+inline std::string shipped_folder() { return std::string(SEEKLINE_SOURCE_DIR) + "/models/nano-v41"; }
+
 inline std::vector<GoldenCase> golden_cases(const std::string& folder) {
   std::ifstream file(folder + "/cases.json");
   const auto json = nlohmann::json::parse(file);

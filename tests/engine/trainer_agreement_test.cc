@@ -10,9 +10,8 @@ constexpr double kNoEdge = 1e-5;
 constexpr double kRounding = 1e-5, kEdge = 1e-4;
 
 TEST(TrainerAgreement, RowsWithoutAnEdgeDifferByRoundingAlone) {
-  const std::string shipped = std::string(SEEKLINE_SOURCE_DIR) + "/models/nano-v41";
   const std::shared_ptr<Model> model =
-      open_folder(shipped, {Activations::kReference, Rows::kDeployed, Arithmetic::kF32});
+      open_folder(shipped_folder(), {Activations::kReference, Rows::kDeployed, Arithmetic::kF32});
   const SafetensorsLite expected(model_folder("shipped") + "/expected.safetensors");
   const std::size_t vocab = static_cast<std::size_t>(model->vocab_size());
   int rows = 0, equal = 0;
