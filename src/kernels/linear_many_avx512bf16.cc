@@ -163,7 +163,11 @@ void micro(const Block& b, std::int64_t begin, std::int64_t end) {
       if constexpr (kInMemory) simd::store<T>(acc, b.sums);
     }
   }
-  b.finished ? finish<T>(b, acc) : simd::store<T>(acc, b.sums);
+  if (b.finished) {
+    finish<T>(b, acc);
+  } else {
+    simd::store<T>(acc, b.sums);
+  }
 }
 
 /// Fetches part `i` of `parts` of the x of a pass into the first cache.
