@@ -129,8 +129,12 @@ SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
     if constexpr (kTokens > 2) put(kFirst + 2, _mm512_extractf32x4_ps(y, 2));
     if constexpr (kTokens > 3) put(kFirst + 3, _mm512_extractf32x4_ps(y, 3));
   };
-  four.template operator()<0, (T < 4 ? T : 4)>();
-  if constexpr (T > 4) four.template operator()<4, T - 4>();
+  if constexpr (T > 4) {
+    four.template operator()<0, 4>();
+    four.template operator()<4, T - 4>();
+  } else {
+    four.template operator()<0, T>();
+  }
 }
 
 /// Adds the products of vectors [begin, end) of T tokens to their sums, which the first pass begins and the
