@@ -58,49 +58,56 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
   load_scales(args.scale + first * blocks, count, blocks, keys);
 }
 
-/// Adds weight * relu(q . key) of H heads to the scores of 64 keys.
+/// Adds weight * relu(q . key) of H heads to the scores of 64 keys, half of the keys after the other: sums of
+/// all would not stay in registers.
 template <class Op, int H>
 SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, const Keys& keys,
                              float* scores) {
+  constexpr int kVectors = 2;
   const int blocks = width / kBlock;
-  __m512 dot[H][4];
-  for (auto& head : dot)
-    for (auto& lanes : head) lanes = _mm512_setzero_ps();
-  for (int b = 0; b < blocks; ++b) {
-    __m512i sum[H][4];
+  for (int key = 0; key < kKeys; key += 16 * kVectors) {
+    __m512 dot[H][kVectors];
 #pragma GCC unroll 4
     for (int h = 0; h < H; ++h)
-#pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) sum[h][v] = _mm512_set1_epi32(q.correction[h * blocks + b]);
 #pragma GCC unroll 2
-    for (int j = 8 * b; j < 8 * b + 8; ++j) {
-      __m512i key[4];
+      for (int v = 0; v < kVectors; ++v) dot[h][v] = _mm512_setzero_ps();
+    for (int b = 0; b < blocks; ++b) {
+      __m512i sum[H][kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) key[v] = _mm512_load_si512(keys.values[j] + 16 * v);
+      for (int h = 0; h < H; ++h)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sum[h][v] = _mm512_set1_epi32(q.correction[h * blocks + b]);
+#pragma GCC unroll 8
+      for (int j = 8 * b; j < 8 * b + 8; ++j) {
+        __m512i values[kVectors];
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) values[v] = _mm512_load_si512(keys.values[j] + key + 16 * v);
+#pragma GCC unroll 4
+        for (int h = 0; h < H; ++h) {
+          const __m512i x = _mm512_set1_epi32(q.values[h * (width / 4) + j]);
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v) sum[h][v] = Op::add_dots(sum[h][v], values[v], x);
+        }
+      }
 #pragma GCC unroll 4
       for (int h = 0; h < H; ++h) {
-        const __m512i x = _mm512_set1_epi32(q.values[h * (width / 4) + j]);
-#pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) sum[h][v] = Op::add_dots(sum[h][v], key[v], x);
+        const __m512 scale = _mm512_set1_ps(q.scale[h * blocks + b]);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v)
+          dot[h][v] =
+              _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[h][v]),
+                              _mm512_mul_ps(scale, _mm512_load_ps(keys.scale[b] + key + 16 * v)), dot[h][v]);
       }
     }
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      __m512 score = _mm512_load_ps(scores + key + 16 * v);
 #pragma GCC unroll 4
-    for (int h = 0; h < H; ++h) {
-      const __m512 scale = _mm512_set1_ps(q.scale[h * blocks + b]);
-#pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v)
-        dot[h][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[h][v]),
-                                    _mm512_mul_ps(scale, _mm512_load_ps(keys.scale[b] + 16 * v)), dot[h][v]);
+      for (int h = 0; h < H; ++h)
+        score = _mm512_add_ps(
+            score, _mm512_mul_ps(_mm512_set1_ps(weights[h]), _mm512_max_ps(dot[h][v], _mm512_setzero_ps())));
+      _mm512_store_ps(scores + key + 16 * v, score);
     }
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < 4; ++v) {
-    __m512 score = _mm512_load_ps(scores + 16 * v);
-#pragma GCC unroll 4
-    for (int h = 0; h < H; ++h)
-      score = _mm512_add_ps(
-          score, _mm512_mul_ps(_mm512_set1_ps(weights[h]), _mm512_max_ps(dot[h][v], _mm512_setzero_ps())));
-    _mm512_store_ps(scores + 16 * v, score);
   }
 }
 
