@@ -20,7 +20,7 @@ from .halves import Half, Halves, mean, serve, shared
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKENS = 4096                       # of a step
-LR, WARM, REWARM = 0.003, 100, 10    # AdamW; steps of warm-up at the start and after a resume
+LR, WARM, REWARM = 0.003, 100, 10   # AdamW; steps of warm-up at the start and after a resume
 SAVE_SECONDS = 180
 KEEP, KEPT = 4, 3                   # checkpoints that stay: one every so many million tokens, so many
 AVERAGED = 4                        # every so many steps the masters enter their moving average ..
