@@ -89,10 +89,8 @@ class DenseAttention {
   }
 
   void make_tasks() {
-    std::int64_t count = 0;
     const int parts = (shape_.group() + heads_per_task_ - 1) / heads_per_task_;
-    for (const FlatRun& run : batch_.runs) count += token_blocks(run) * shape_.kv_heads * parts;
-    tasks_ = compute_.arena.array<Task>(count);
+    tasks_ = compute_.arena.array<Task>(token_blocks() * shape_.kv_heads * parts);
     for (const FlatRun& run : batch_.runs)
       for (std::int64_t t = 0; t < run.count; t += tokens_per_task_)
         for (int head = 0; head < shape_.kv_heads; ++head)

@@ -153,12 +153,6 @@ SEEKLINE_SIMD float common_factor(const WeightView& w, const std::uint8_t* scale
   return factor;
 }
 
-/// The scales of row r; SEEKLINE_SIMD, so that no level's instructions get into WeightView's own.
-SEEKLINE_SIMD const std::uint8_t* row_scales(const WeightView& w, std::int64_t r) {
-  const std::int64_t cols = (w.cols + w.block_cols - 1) / w.block_cols;
-  return w.scales + r / w.block_rows * cols * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
-}
-
 /// Shift of an e4m3 step (64 columns from `col`): words 0..15 of both vectors lie in its first 32 columns.
 SEEKLINE_SIMD __m512i e4m3_shift(const WeightView& w, const std::uint8_t* scales, std::int64_t col) {
   // Blocks are 32 or 128 wide; a division here would cost as much as the products of a row.

@@ -8,6 +8,7 @@
 
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
+#include "kernels/row_scales.h"
 
 namespace seekline::avx512bf16 {
 
@@ -89,7 +90,7 @@ struct ScaledE4M3Lines {
   const WeightView& w;
 
   SEEKLINE_MEMBER explicit ScaledE4M3Lines(const WeightView& weights) : w(weights) {}
-  SEEKLINE_MEMBER const std::uint8_t* scales_of(std::int64_t row) const { return row_scales(w, row); }
+  SEEKLINE_MEMBER const std::uint8_t* scales_of(std::int64_t row) const { return simd::row_scales(w, row); }
   SEEKLINE_MEMBER RowStep<4> load(const std::uint8_t* p, std::int64_t left) const {
     RowStep<4> step;
     decoder.expand(load_line(p, left), step.v);

@@ -10,6 +10,7 @@
 
 #include "formats/weight_view.h"
 #include "kernels/row_runs.h"
+#include "kernels/row_scales.h"
 #include "kernels/simd.h"
 #include "kernels/table.h"
 
@@ -49,13 +50,6 @@ SEEKLINE_SIMD std::int64_t scale_floats(std::int64_t k) { return (padded(k) / 32
 /// long again as their weights.
 SEEKLINE_SIMD std::int64_t scratch_bytes(std::int64_t k) {
   return scale_floats(k) * kRows * 4 + padded(k) * kTileRows * 6;
-}
-
-/// The scales of row r, as they lie; null where there are none.
-SEEKLINE_SIMD const std::uint8_t* scales_of(const WeightView& w, std::int64_t r) {
-  if (w.scale_kind == ScaleKind::kNone) return nullptr;
-  return w.scales +
-         r / w.block_rows * steps(w.cols, w.block_cols) * (w.scale_kind == ScaleKind::kF32 ? 4 : 1);
 }
 
 /// Scales of the blocks of 32 columns [first, first + count) of a row, times a factor; past the end of the
@@ -108,7 +102,7 @@ SEEKLINE_SIMD void decode_step(const WeightView& w, const D& d, std::int64_t row
   decode_codes<V, D>(w, d, w.data + row * row_bytes(w), s, out);
   if constexpr (D::kScales > 0) {
     float scales[D::kScales];
-    unpack_scales(w, scales_of(w, row), s * D::kScales, D::kScales, D::kFactor, scales);
+    unpack_scales(w, simd::row_scales(w, row), s * D::kScales, D::kScales, D::kFactor, scales);
     for (int i = 0; i < D::kVectors; ++i) out[i] = V::mul(out[i], d.spread(scales));
   }
 }
@@ -227,7 +221,7 @@ void few(const Matmul& m) {
       rows.index[r] = runs.row(i, r);
       rows.data[r] = m.w.data + rows.index[r] * bytes;
       if constexpr (D::kScales > 0) {
-        const std::uint8_t* of_row = scales_of(m.w, rows.index[r]);
+        const std::uint8_t* of_row = simd::row_scales(m.w, rows.index[r]);
         if (of_row != unpacked[r]) unpack_scales(m.w, of_row, 0, scales, D::kFactor, rows.scales[r]);
         unpacked[r] = of_row;
       }
@@ -266,7 +260,8 @@ template <class V, class D>
 void decode_row(const WeightView& w, std::int64_t r, float* scales, float* out) {
   const D d;
   const std::int64_t count = steps(w.cols, D::kWeights);
-  if constexpr (D::kScales > 0) unpack_scales(w, scales_of(w, r), 0, count * D::kScales, D::kFactor, scales);
+  if constexpr (D::kScales > 0)
+    unpack_scales(w, simd::row_scales(w, r), 0, count * D::kScales, D::kFactor, scales);
   for (std::int64_t s = 0; s < count; ++s, out += step_floats<V, D>()) {
     typename V::F v[D::kVectors];
     decode_codes<V, D>(w, d, w.data + r * row_bytes(w), s, v);

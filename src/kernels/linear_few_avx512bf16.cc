@@ -9,6 +9,7 @@
 #include "kernels/line_kinds_avx512bf16.h"
 #include "kernels/row_pitch.h"
 #include "kernels/row_runs.h"
+#include "kernels/row_scales.h"
 
 namespace seekline::avx512bf16 {
 namespace {
@@ -154,11 +155,12 @@ void few_e4m3(const Matmul& m) {
   const RunningLines<E4M3Step> lines;
   Matmul part = m;
   for (std::int64_t o = m.row_begin; o < m.row_end; o = part.row_end) {
-    const std::uint8_t* scales = row_scales(m.w, o);
+    const std::uint8_t* scales = simd::row_scales(m.w, o);
     const float factor = common_factor(m.w, scales);
     part.row_begin = o;
     part.row_end = (o / m.w.block_rows + 1) * m.w.block_rows;
-    while (factor == 0 && part.row_end < m.row_end && common_factor(m.w, row_scales(m.w, part.row_end)) == 0)
+    while (factor == 0 && part.row_end < m.row_end &&
+           common_factor(m.w, simd::row_scales(m.w, part.row_end)) == 0)
       part.row_end += m.w.block_rows;
     part.prefetch = m.w.data + part.row_end * m.w.cols;
     if (part.row_end >= m.row_end) {

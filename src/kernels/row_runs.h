@@ -27,7 +27,7 @@ struct RowRuns {
 /// Bytes between a line that is read and the line of its run that is fetched with it.
 inline constexpr std::int64_t kRunAhead = 2048;
 
-/// Tokens that are too many for one pass over a group of rows: in as few passes as can be, as even as can be.
+/// Tokens that are too many for one pass (or anything else): in as few passes as can be, as even as can be.
 struct Passes {
   std::int64_t all, each;
   int count;

@@ -5,6 +5,8 @@
 #include "kernels/decode_avx512bf16.h"
 #include "kernels/dots_avx512bf16.h"
 #include "kernels/row_pitch.h"
+#include "kernels/row_runs.h"
+#include "kernels/row_scales.h"
 #include "kernels/table.h"
 
 namespace seekline::avx512bf16 {
@@ -22,8 +24,7 @@ enum class SumMode { kRunning, kChained, kChainedScaled };
 
 /// Vectors of each of the fewest even parts of at most `most`; steps stay whole.
 SEEKLINE_SIMD std::int64_t even_part(std::int64_t vectors, std::int64_t most) {
-  const std::int64_t parts = (vectors + most - 1) / most;
-  return ((vectors + parts - 1) / parts + 3) / 4 * 4;
+  return (simd::Passes(vectors, most).each + 3) / 4 * 4;
 }
 
 /// Bytes from one row of a tile to the next.
@@ -66,7 +67,7 @@ inline void decode_bf16(const Matmul& m, std::int64_t row, std::int64_t begin, s
 inline void decode_e4m3(const Matmul& m, bool scaled, std::int64_t row, std::int64_t begin, std::int64_t end,
                         Dots form, std::uint8_t* out) {
   const std::uint8_t* p = m.w.data + row * m.w.cols;
-  const std::uint8_t* scales = row_scales(m.w, row);
+  const std::uint8_t* scales = simd::row_scales(m.w, row);
   const E4M3Step step;
   for (std::int64_t v = begin; v < end; v += 2) {
     const std::int64_t col = v * 32;
@@ -123,7 +124,7 @@ inline WeightTile make_tile(const Matmul& m, Dots form, std::int64_t first, std:
   tile.mode = m.w.kind == WeightKind::kE2M1 ? SumMode::kChained : SumMode::kRunning;
   tile.factor = 1;
   if (m.w.kind == WeightKind::kE4M3) {
-    const float factor = common_factor(m.w, row_scales(m.w, first));
+    const float factor = common_factor(m.w, simd::row_scales(m.w, first));
     if (factor == 0) tile.mode = SumMode::kChainedScaled;
     if (factor != 0) tile.factor = factor;
   }
@@ -133,7 +134,7 @@ inline WeightTile make_tile(const Matmul& m, Dots form, std::int64_t first, std:
         in_place ? m.w.data + (first + from) * weight_row_bytes(m.w) + begin * 64 : out + from * pitch;
     tile.scale[r] = nullptr;
     if (tile.mode == SumMode::kChainedScaled)
-      tile.scale[r] = reinterpret_cast<const float*>(row_scales(m.w, first + from)) + begin / 4;
+      tile.scale[r] = reinterpret_cast<const float*>(simd::row_scales(m.w, first + from)) + begin / 4;
     if (in_place || r >= rows) continue;
     if (m.w.kind == WeightKind::kBF16) decode_bf16(m, first + r, begin, end, form, out + r * pitch);
     if (m.w.kind == WeightKind::kE4M3)
