@@ -18,8 +18,9 @@ def document(writer, seed, T, stage):
         ids, kinds = writer.encode(writer.pairs(seed, chars) if u < stage.pairs else writer.story(seed, int(chars * 1.05)))
         return ids[:T + 1], kinds[:T + 1]
     questions, least = r.choice(stage.questions(T)), chars // 2
+    early = r.random() < stage.early
     while True:
-        ids, kinds = writer.encode(writer.lookup(seed, chars, questions, facts=stage.facts)[0])
+        ids, kinds = writer.encode(writer.lookup(seed, chars, questions, facts=stage.facts, early=early)[0])
         if len(ids) <= T + 1:
             return ids, kinds
         chars = int(chars * min(0.97, (T + 1) / len(ids)))

@@ -70,6 +70,8 @@ RELATIONS = {
               ['Where does {0} live?', 'In which city does {0} live?'], ['Later {0} moved to {v}.', 'Now {0} lives in {v}.']),
 }
 REL = list(RELATIONS)
+# relation: its statements that name the value before (the last of) what it belongs to
+BEFORE = {r: early for r, (_, _, patterns, *_) in RELATIONS.items() if (early := [p for p in patterns if p.index('{v}') < max(p.find('{0}'), p.find('{1}'))])}
 
 FILL_A = ['The {adj} {noun}', 'A {adj} {noun}', 'An old man', 'The children', 'Some people', 'The wind', 'My neighbor', 'The {noun}']
 FILL_B = ['walked slowly along the road', 'waited for the rain to stop', 'talked about the weather', 'slept until noon', 'sang a quiet song',
