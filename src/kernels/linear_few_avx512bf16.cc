@@ -175,7 +175,7 @@ void few_e4m3(const Matmul& m) {
     for (std::int64_t s = 0; s < steps; ++s) {
       // Memory goes on meanwhile: a line behind those that were fetched with the rows before.
       const std::uint8_t* run = m.w.data + runs.row(0, static_cast<int>(s % kRows)) * m.w.cols;
-      _mm_prefetch(reinterpret_cast<const char*>(run + ahead + s / kRows * 64), _MM_HINT_T0);
+      simd::fetch_line(run + ahead + s / kRows * 64);
       const __m512i shift = e4m3_shift(m.w, scales, s * 64);
       for (int t = 0; t < m.tokens; ++t)
         for (std::int64_t v = 2 * s; v < 2 * s + 2; ++v)

@@ -21,7 +21,7 @@ std::uint64_t probe_read(const std::uint8_t* data, std::int64_t bytes) {
 #pragma GCC unroll 4
     for (int s = 0; s < kStreams; ++s) {
       sum[s] = _mm512_xor_si512(sum[s], _mm512_loadu_si512(data + s * each + i));
-      _mm_prefetch(data + s * each + i + simd::kRunAhead, _MM_HINT_T0);
+      simd::fetch_line(data + s * each + i + simd::kRunAhead);
     }
   }
   for (std::int64_t i = kStreams * each; i + 64 <= bytes; i += 64)

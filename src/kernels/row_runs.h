@@ -25,7 +25,7 @@ struct RowRuns {
 };
 
 /// Bytes between a line that is read and the line of its run that is fetched with it.
-inline constexpr std::int64_t kRunAhead = 2048;
+inline constexpr std::int64_t kRunAhead = 4096;
 
 /// Tokens that are too many for one pass (or anything else): in as few passes as can be, as even as can be.
 struct Passes {
@@ -106,7 +106,7 @@ struct Pace {
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
       for (std::int64_t line = 0; line < kBytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(row[r] + from + ahead + line), _MM_HINT_T0);
+        fetch_line(row[r] + from + ahead + line);
   }
 };
 
@@ -116,7 +116,7 @@ SEEKLINE_SIMD void fetch_scales(const std::uint8_t* const* scales, std::int64_t 
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
     for (std::int64_t at = 0; at < bytes; at += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(scales[r] + bytes + at), _MM_HINT_T0);
+      fetch_line(scales[r] + bytes + at);
 }
 
 }  // namespace seekline::simd

@@ -187,7 +187,7 @@ void stream(const TransposedMatmul& m, const Pairs& join, const Segment& s, cons
         if (!ahead) continue;
         for (std::int64_t r = 2 * kPairs * tile / tiles; r < 2 * kPairs * (tile + 1) / tiles; ++r)
           for (std::int64_t line = 0; line < tiles * Pairs::kLines; ++line)
-            _mm_prefetch(ahead + r * pitch + line * 64, _MM_HINT_T0);
+            simd::fetch_line(ahead + r * pitch + line * 64);
       }
     }
   }
