@@ -72,8 +72,8 @@ struct BF16 {
 };
 
 /// By way of f16: sign and code, one place down, are the value / 256. Bytes are put above zeros to words,
-/// first bytes 0 to 7 and 16 to 23, then the others. Words go by way of memory: a conversion from there needs
-/// no shuffle, whose port decoding keeps busy already.
+/// first bytes 0 to 7 and 16 to 23, then the others. A conversion of a register's half takes a shuffle, as
+/// taking out its upper half does; one from memory takes neither, so upper halves go that way.
 struct E4M3 {
   static constexpr int kBytes = 32, kWeights = 32, kVectors = 4;
   static constexpr int kScales = 1;
@@ -85,13 +85,17 @@ struct E4M3 {
       return _mm256_and_si256(_mm256_srai_epi16(words, 1), _mm256_set1_epi16(static_cast<short>(0xBFFF)));
     };
     const __m256i bytes = load256(p), zero = _mm256_setzero_si256();
-    alignas(32) std::uint8_t words[64];
-    auto* halves = reinterpret_cast<__m256i*>(words);
-    _mm256_store_si256(halves, place_down(_mm256_unpacklo_epi8(zero, bytes)));
-    _mm256_store_si256(halves + 1, place_down(_mm256_unpackhi_epi8(zero, bytes)));
-    __asm__("" : "+m"(words));  // or g++ shuffles after all
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) take(i, _mm256_cvtph_ps(load128(words + 16 * i)));
+    const __m256i words[2] = {place_down(_mm256_unpacklo_epi8(zero, bytes)),
+                              place_down(_mm256_unpackhi_epi8(zero, bytes))};
+    alignas(16) std::uint8_t upper[32];
+    for (int i = 0; i < 2; ++i)
+      _mm_store_si128(reinterpret_cast<__m128i*>(upper) + i, _mm256_extracti128_si256(words[i], 1));
+    __asm__("" : "+m"(upper));  // or g++ shuffles after all
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      take(2 * i, _mm256_cvtph_ps(_mm256_castsi256_si128(words[i])));
+      take(2 * i + 1, _mm256_cvtph_ps(load128(upper + 16 * i)));
+    }
   }
   SEEKLINE_MEMBER __m256 spread(const float* scales) const { return _mm256_set1_ps(scales[0]); }
 };

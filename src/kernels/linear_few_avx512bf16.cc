@@ -51,23 +51,31 @@ SEEKLINE_SIMD void add_span(const Lines& lines, const Group& g, std::int64_t beg
   const auto step = [&](std::int64_t at, std::int64_t left) __attribute__((always_inline)) {
     const std::int64_t index = at / Lines::kBytes, vector = index * Lines::kVectors;
     pace.step(at);
-    Step row[kRows];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) row[r] = lines.load(g.row[r] + at, left);
     if constexpr (Lines::kChained) {
-      __m512 part[kRows][T];
+      constexpr int kAtOnce = T > 2 ? kRows / 2 : kRows;  // twice the sums: no more than registers
+#pragma GCC unroll 2
+      for (int first = 0; first < kRows; first += kAtOnce) {
+        if (first > 0) __asm__ volatile("" : : : "memory");  // or g++ keeps x for these and spills sums
+        Step row[kAtOnce];
+        __m512 part[kAtOnce][T];
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r)
+        for (int r = 0; r < kAtOnce; ++r) {
+          row[r] = lines.load(g.row[first + r] + at, left);
 #pragma GCC unroll 4
-        for (int t = 0; t < T; ++t) part[r][t] = _mm512_setzero_ps();
-      lines.template add<kForm>(row, vector, x, part);
+          for (int t = 0; t < T; ++t) part[r][t] = _mm512_setzero_ps();
+        }
+        lines.template add<kForm>(row, vector, x, part);
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        const __m512 s = lines.scale(g.scales[r], index, left);
+        for (int r = 0; r < kAtOnce; ++r) {
+          const __m512 s = lines.scale(g.scales[first + r], index, left);
 #pragma GCC unroll 4
-        for (int t = 0; t < T; ++t) sum[r][t] = _mm512_fmadd_ps(part[r][t], s, sum[r][t]);
+          for (int t = 0; t < T; ++t) sum[first + r][t] = _mm512_fmadd_ps(part[r][t], s, sum[first + r][t]);
+        }
       }
     } else {
+      Step row[kRows];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) row[r] = lines.load(g.row[r] + at, left);
       lines.template add<kForm>(row, vector, x, sum);
     }
   };
