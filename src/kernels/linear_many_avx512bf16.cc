@@ -24,6 +24,10 @@ constexpr std::int64_t depth(Dots form, SumMode mode) {
   return (mode == SumMode::kRunning && form == Dots::kInstruction ? 4096 : 2048) / x_vector_bytes(form);
 }
 
+/// Vectors of a pass that is staggered: longer ones gain little, and have no room left in the first cache for
+/// weights that are read twice.
+constexpr std::int64_t kStaggered = 48;
+
 /// Bytes of sums: those of a tile, of all tokens that wait where rows are cut.
 SEEKLINE_SIMD std::int64_t sums_bytes(std::int64_t vectors) {
   return (vectors > kMostTileVectors ? kWaiting : kMostTokens) * kMostTileRows * 64;
@@ -120,7 +124,11 @@ SEEKLINE_SIMD void finish(const Block& b, const __m512 (&acc)[T][kRows]) {
     float* out = b.y[t] + b.row;
     y = _mm_mul_ps(y, factor);
     if (b.accumulate) y = _mm_add_ps(_mm_maskz_loadu_ps(mask, out), y);
-    _mm_mask_storeu_ps(out, mask, y);
+    if (b.rows == kRows) {
+      _mm_storeu_ps(out, y);
+    } else {
+      _mm_mask_storeu_ps(out, mask, y);
+    }
   };
   const auto four = [&]<int kFirst, int kTokens>() __attribute__((always_inline)) {
     const __m512 y = simd::reduce4<kTokens>(&acc[kFirst]);
@@ -174,6 +182,60 @@ void micro(const Block& b, std::int64_t begin, std::int64_t end) {
   }
 }
 
+/// Some tokens of a block: T sums of each row, in registers from the first vector of a pass to its last.
+template <int T>
+struct Side {
+  Block block;
+  __m512 sum[T][kRows];
+
+  SEEKLINE_MEMBER void start(const Block& all, int first) {
+    block = all;
+    block.x += first;
+    block.y += first;
+    block.sums += first * kRows * 16;
+    simd::clear<T>(sum);
+    if (block.started) simd::load<T>(block.sums, sum);
+  }
+  SEEKLINE_MEMBER void add(std::int64_t v) {
+    add_vector<Dots::kInstruction, T>(block.w, block.x, v, sum);
+  }
+  SEEKLINE_MEMBER void end() {
+    block.finished ? finish<T>(block, sum) : simd::store<T>(sum, block.sums);
+  }
+};
+
+/// A pass over all groups of a tile in which the last tokens follow the first ones half a group behind: while
+/// the sums of some are added up and written, the products of the others go on. `block_at(g)` gives group g.
+template <int kFirst, int kLast, class BlockAt>
+SEEKLINE_SIMD void staggered(const BlockAt& block_at, std::int64_t groups, std::int64_t begin,
+                             std::int64_t end) {
+  const std::int64_t length = end - begin, half = length / 2, rest = length - half;
+  Side<kFirst> first;
+  Side<kLast> last;
+  first.start(block_at(0), 0);
+  for (std::int64_t i = 0; i < half; ++i) first.add(begin + i);
+  for (std::int64_t g = 0; g < groups; ++g) {
+    last.start(first.block, kFirst);
+#pragma GCC unroll 2
+    for (std::int64_t i = 0; i < rest; ++i) {
+      first.add(begin + half + i);
+      last.add(begin + i);
+    }
+    first.end();
+    if (g + 1 < groups) {
+      first.start(block_at(g + 1), 0);
+#pragma GCC unroll 2
+      for (std::int64_t i = 0; i < half; ++i) {
+        first.add(begin + i);
+        last.add(begin + rest + i);
+      }
+    } else {
+      for (std::int64_t i = 0; i < half; ++i) last.add(begin + rest + i);
+    }
+    last.end();
+  }
+}
+
 /// Fetches part `i` of `parts` of the x of a pass into the first cache.
 template <Dots kForm>
 SEEKLINE_SIMD void fetch_x(const Matmul& m, std::int64_t token, std::int64_t tokens, std::int64_t begin,
@@ -207,24 +269,30 @@ void multiply_tile(const Matmul& m, const WeightTile& tile, float* sums, simd::A
       const std::int64_t next = on ? token : token + tokens, first = on ? end : 0;
       const std::int64_t last = first + deep < length ? first + deep : length;
       const std::int64_t count = on ? tokens : pass + 1 < passes.count ? passes.tokens(pass + 1) : 0;
-      for (std::int64_t g = 0; g < groups; ++g) {
+      const auto block_at = [&](std::int64_t g) __attribute__((always_inline)) {
         ahead.fetch();
         if constexpr (kForm == Dots::kFusedPairs)
           fetch_x<kForm>(m, next, count, tile.begin + first, tile.begin + last, g, groups);
         const std::int64_t r = g * kRows;
-        const Block block{tile.row + r,
-                          tile.scale + r,
-                          x,
-                          m.y + token,
-                          sums + pass * pass_sums + g * group_sums,
-                          tile.first + r,
-                          tile.rows - r < kRows ? tile.rows - r : kRows,
-                          tile.factor,
-                          m.accumulate,
-                          tile.begin + begin > 0,
-                          tile.begin + end == tile.vectors};
-        kMicros[tokens - 1](block, begin, end);
+        return Block{tile.row + r,
+                     tile.scale + r,
+                     x,
+                     m.y + token,
+                     sums + pass * pass_sums + g * group_sums,
+                     tile.first + r,
+                     tile.rows - r < kRows ? tile.rows - r : kRows,
+                     tile.factor,
+                     m.accumulate,
+                     tile.begin + begin > 0,
+                     tile.begin + end == tile.vectors};
+      };
+      if constexpr (kForm == Dots::kInstruction && mode == SumMode::kRunning) {
+        if (tokens == kMostTokens && end - begin <= kStaggered) {
+          staggered<4, kMostTokens - 4>(block_at, groups, begin, end);
+          continue;
+        }
       }
+      for (std::int64_t g = 0; g < groups; ++g) kMicros[tokens - 1](block_at(g), begin, end);
     }
   }
 }
