@@ -15,6 +15,19 @@ struct Keys {
   alignas(64) float scale[kWidest / kBlock][kKeys];
 };
 
+/// Whether all of n scales (powers of two, or 0) lie within 2^-63 .. 2^63: products of two such are normal, so
+/// their bits are the sum of the factors' bits less those of 1. An addition of integers is on other ports than
+/// the dot products, a multiplication is not.
+SEEKLINE_SIMD bool moderate(const float* scales, std::int64_t n) {
+  const __m512i least = _mm512_set1_epi32(64 << 23), span = _mm512_set1_epi32(126 << 23);
+  __mmask16 outside = 0;
+  for (std::int64_t i = 0; i < n; i += 16) {
+    const __m512i bits = _mm512_maskz_loadu_epi32(simd::first16(n - i), scales + i);
+    outside |= _mm512_mask_cmpgt_epu32_mask(simd::first16(n - i), _mm512_sub_epi32(bits, least), span);
+  }
+  return outside == 0;
+}
+
 /// ue8m0 codes -> lanes of f32.
 SEEKLINE_SIMD void load_scales(const std::uint8_t* codes, std::int64_t count, int blocks, Keys& keys) {
   if (blocks == 4 && count == kKeys) {  // the codes of a key are one lane
@@ -59,8 +72,8 @@ SEEKLINE_SIMD void load(const IndexScores& args, std::int64_t first, std::int64_
 }
 
 /// Adds weight * relu(q . key) of H heads to the scores of 64 keys, half of the keys after the other: sums of
-/// all would not stay in registers.
-template <class Op, int H>
+/// all would not stay in registers. `kModerate`: so are all scales.
+template <class Op, int H, bool kModerate>
 SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, const Keys& keys,
                              float* scores) {
   constexpr int kVectors = 2;
@@ -91,12 +104,17 @@ SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, co
       }
 #pragma GCC unroll 4
       for (int h = 0; h < H; ++h) {
-        const __m512 scale = _mm512_set1_ps(q.scale[h * blocks + b]);
+        const __m512 of_query = _mm512_set1_ps(q.scale[h * blocks + b]);
+        const __m512i less_one =
+            _mm512_sub_epi32(_mm512_castps_si512(of_query), _mm512_set1_epi32(0x3F800000));
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v)
-          dot[h][v] =
-              _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[h][v]),
-                              _mm512_mul_ps(scale, _mm512_load_ps(keys.scale[b] + key + 16 * v)), dot[h][v]);
+        for (int v = 0; v < kVectors; ++v) {
+          const __m512 of_keys = _mm512_load_ps(keys.scale[b] + key + 16 * v);
+          const __m512 scale =
+              kModerate ? _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(of_keys), less_one))
+                        : _mm512_mul_ps(of_query, of_keys);
+          dot[h][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[h][v]), scale, dot[h][v]);
+        }
       }
     }
 #pragma GCC unroll 2
@@ -111,27 +129,39 @@ SEEKLINE_SIMD void add_heads(const Query& q, const float* weights, int width, co
   }
 }
 
+/// All heads over the keys of a tile; `next`: the keys after these, spread over the products.
+template <class Op, bool kModerate>
+SEEKLINE_SIMD void add_all(const IndexScores& args, const Keys& keys, simd::Ahead next, float* scores) {
+  const int width = args.format.width;
+  Query q = query_at(args.q, width, args.heads);
+  int h = 0;
+  for (; h + kHeads <= args.heads; h += kHeads) {
+    next.fetch();
+    add_heads<Op, kHeads, kModerate>(q, args.weights + h, width, keys, scores);
+    q = after(q, width, kHeads);
+  }
+  for (; h < args.heads; ++h) {
+    add_heads<Op, 1, kModerate>(q, args.weights + h, width, keys, scores);
+    q = after(q, width, 1);
+  }
+}
+
 template <class Op>
 void fp4_scores(const IndexScores& args) {
-  const int width = args.format.width;
+  const int width = args.format.width, blocks = width / kBlock;
+  const bool moderate_query =
+      moderate(query_at(args.q, width, args.heads).scale, std::int64_t{args.heads} * blocks);
   Keys keys;
   for (std::int64_t first = 0; first < args.rows; first += kKeys) {
     const std::int64_t count = args.rows - first < kKeys ? args.rows - first : kKeys;
     load(args, first, count, keys);
-    // The keys after these, spread over the products.
     const std::int64_t lines = kKeys * (width / 2) / 64;
-    simd::Ahead next{args.data + (first + kKeys) * (width / 2), lines, lines * kHeads / args.heads + 1};
+    const simd::Ahead next{args.data + (first + kKeys) * (width / 2), lines, lines * kHeads / args.heads + 1};
     alignas(64) float scores[kKeys] = {};
-    Query q = query_at(args.q, width, args.heads);
-    int h = 0;
-    for (; h + kHeads <= args.heads; h += kHeads) {
-      next.fetch();
-      add_heads<Op, kHeads>(q, args.weights + h, width, keys, scores);
-      q = after(q, width, kHeads);
-    }
-    for (; h < args.heads; ++h) {
-      add_heads<Op, 1>(q, args.weights + h, width, keys, scores);
-      q = after(q, width, 1);
+    if (moderate_query && moderate(keys.scale[0], std::int64_t{blocks} * kKeys)) {
+      add_all<Op, true>(args, keys, next, scores);
+    } else {
+      add_all<Op, false>(args, keys, next, scores);
     }
     for (std::int64_t r = 0; r < count; r += 16)
       _mm512_mask_storeu_ps(args.scores + first + r, simd::first16(count - r), _mm512_load_ps(scores + r));

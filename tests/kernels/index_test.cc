@@ -12,12 +12,15 @@ struct Keys {
   std::vector<std::uint8_t> data, scale;
   std::vector<float> decoded;
 
-  Keys(const RowFormat& format, std::int64_t rows, unsigned seed) {
+  /// Row r times 2^(r % 7 * powers / 7).
+  Keys(const RowFormat& format, std::int64_t rows, unsigned seed, int powers = 0) {
     data.resize(size(rows * format.data_bytes()));
     scale.resize(size(rows * format.scale_bytes()) + 1);
     decoded.resize(size(rows * format.width));
-    const auto values = normal_values(rows * format.width, seed);
+    auto values = normal_values(rows * format.width, seed);
     for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = r * format.width; i < (r + 1) * format.width; ++i)
+        values[size(i)] = std::ldexp(values[size(i)], static_cast<int>(r % 7) * powers / 7);
       std::uint8_t *d = data.data() + r * format.data_bytes(), *s = scale.data() + r * format.scale_bytes();
       encode_row(format, values.data() + r * format.width, d, s);
       decode_row(format, d, s, decoded.data() + r * format.width);
@@ -79,6 +82,24 @@ TEST(IndexScores, Fp4ScoresAreTheSameBitsOnEveryLevel) {
   for (const RowFormat& format : {RowFormat{RowKind::kIndexFp4, 128}, RowFormat{RowKind::kIndexFp4, 64}}) {
     const Keys keys(format, 200, 4);
     const auto q = normal_values(64 * format.width, 5), weights = normal_values(64, 6);
+    const auto truth = scores(kPortableKernels, format, keys, q, weights, 0, 200);
+    for (const Kernels* level : levels())
+      EXPECT_EQ(scores(*level, format, keys, q, weights, 0, 200), truth) << name_of(*level);
+  }
+}
+
+// Scales far from 1 take another way where products of two might leave the normal range.
+TEST(IndexScores, Fp4ScoresWithScalesOfAnySizeAreTheSameBitsOnEveryLevel) {
+  const RowFormat format{RowKind::kIndexFp4, 128};
+  struct Powers {
+    int keys, query;
+  };
+  for (const Powers p : {Powers{100, 0}, {-100, 0}, {0, 90}, {0, -90}, {100, -70}, {-100, 70}}) {
+    SCOPED_TRACE(std::to_string(p.keys) + " " + std::to_string(p.query));
+    const Keys keys(format, 200, 10, p.keys);
+    auto q = normal_values(64 * format.width, 11);
+    for (float& x : q) x = std::ldexp(x, p.query);
+    const auto weights = normal_values(64, 12);
     const auto truth = scores(kPortableKernels, format, keys, q, weights, 0, 200);
     for (const Kernels* level : levels())
       EXPECT_EQ(scores(*level, format, keys, q, weights, 0, 200), truth) << name_of(*level);
