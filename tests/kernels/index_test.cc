@@ -88,13 +88,14 @@ TEST(IndexScores, Fp4ScoresAreTheSameBitsOnEveryLevel) {
   }
 }
 
-// Scales far from 1 take another way where products of two might leave the normal range.
+// Scales far from 1 take another way where products of two might leave the normal range, as those of the last
+// case do.
 TEST(IndexScores, Fp4ScoresWithScalesOfAnySizeAreTheSameBitsOnEveryLevel) {
   const RowFormat format{RowKind::kIndexFp4, 128};
   struct Powers {
     int keys, query;
   };
-  for (const Powers p : {Powers{100, 0}, {-100, 0}, {0, 90}, {0, -90}, {100, -70}, {-100, 70}}) {
+  for (const Powers p : {Powers{100, 0}, {-100, 0}, {0, 90}, {0, -90}, {100, -70}, {-100, 70}, {-100, -60}}) {
     SCOPED_TRACE(std::to_string(p.keys) + " " + std::to_string(p.query));
     const Keys keys(format, 200, 10, p.keys);
     auto q = normal_values(64 * format.width, 11);
