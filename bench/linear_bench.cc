@@ -44,7 +44,7 @@ class Layer {
     const Kernels& k = kernels();
     row_ = row_pitch(k.prepared_bytes(view_.kind, arithmetic_, cols));
     std::uint8_t* prepared = arena_.bytes(row_ * tokens);
-    scratch_bytes_ = (k.matmul_scratch_bytes(cols) + 63) / 64 * 64;
+    scratch_bytes_ = whole_lines(k.matmul_scratch_bytes(cols));
     scratch_ = arena_.bytes(scratch_bytes_ * pool().size());
     float* out = arena_.array<float>(rows * tokens);
     std::vector<float> values(static_cast<std::size_t>(cols));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/arena.h"
 #include "seekline/error.h"
 
 namespace seekline {
@@ -50,7 +51,7 @@ std::int64_t PagePool::page_bytes(StoreId store) const {
   return rows_per_page(store) * plan_.stores[index(store)].row.bytes();
 }
 
-std::int64_t PagePool::padded_page_bytes(StoreId store) const { return (page_bytes(store) + 63) / 64 * 64; }
+std::int64_t PagePool::padded_page_bytes(StoreId store) const { return whole_lines(page_bytes(store)); }
 
 std::int64_t PagePool::used_bytes() const {
   const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/arena.h"
 #include "formats/rows.h"
 #include "kernels/levels.h"
 
@@ -74,7 +75,7 @@ void fill_weights(WeightView& w, Values& values, Bytes& data, Bytes& scales) {
 /// y of `tokens` tokens over rows [begin, rows), by the level.
 Floats products(const Kernels& level, const WeightView& w, Arithmetic arithmetic, const Floats& x, int tokens,
                 std::int64_t begin) {
-  const std::int64_t row = (level.prepared_bytes(w.kind, arithmetic, w.cols) + 63) / 64 * 64;
+  const std::int64_t row = whole_lines(level.prepared_bytes(w.kind, arithmetic, w.cols));
   Bytes prepared(size(row * tokens) + 64), scratch(size(level.matmul_scratch_bytes(w.cols)) + 64);
   const auto aligned = [](Bytes& b) {
     return b.data() + (64 - reinterpret_cast<std::uintptr_t>(b.data()) % 64) % 64;
@@ -218,10 +219,9 @@ Problem prove_attend(const Kernels& level, Arithmetic arithmetic) {
   for (int r = 0; r < 2 * kTileRows; ++r)
     encode_row(format, decoded.data() + r * kWidth, rows.data() + r * format.data_bytes(), rows.data());
   const Floats q = values.floats(kQueries * kWidth);
-  const auto padded = [](std::int64_t n) { return (n + 63) / 64 * 64; };
-  const std::int64_t query_bytes = padded(level.query_bytes(arithmetic, kWidth));
-  const std::int64_t key_bytes = padded(level.tile_bytes(arithmetic, kWidth));
-  const std::int64_t value_bytes = padded(level.tile_bytes(arithmetic, kValueWidth));
+  const std::int64_t query_bytes = whole_lines(level.query_bytes(arithmetic, kWidth));
+  const std::int64_t key_bytes = whole_lines(level.tile_bytes(arithmetic, kWidth));
+  const std::int64_t value_bytes = whole_lines(level.tile_bytes(arithmetic, kValueWidth));
   Bytes memory(
       size(kQueries * query_bytes + key_bytes + value_bytes + level.attend_scratch_bytes(kQueries) + 64));
   std::uint8_t* queries = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
