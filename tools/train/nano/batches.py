@@ -7,6 +7,7 @@ from .auxiliary import Probes
 from .documents import ANSWER, PAD, PAIR, TEXT
 
 CHARS_PER_TOKEN = 3.95
+EARLY_ONLY = 256        # tokens of documents that are all of the early kind, where a stage has any
 
 
 def document(writer, seed, T, stage):
@@ -18,7 +19,7 @@ def document(writer, seed, T, stage):
         ids, kinds = writer.encode(writer.pairs(seed, chars) if u < stage.pairs else writer.story(seed, int(chars * 1.05)))
         return ids[:T + 1], kinds[:T + 1]
     questions, least = r.choice(stage.questions(T)), chars // 2
-    early = r.random() < stage.early
+    early = r.random() < (stage.early if T > EARLY_ONLY else float(stage.early > 0))
     while True:
         ids, kinds = writer.encode(writer.lookup(seed, chars, questions, facts=stage.facts, early=early)[0])
         if len(ids) <= T + 1:

@@ -30,13 +30,13 @@ class Writer:
 
     def lookup(self, seed, chars, questions, chat=None, correction=0.12, facts=None, early=False):
         """-> (pieces, [{question, answer, wrong, relation, char}]): `wrong` is the outdated value of a corrected fact,
-        `char` where its last statement starts. `facts`: how many, at most. `early`: most facts are of relations whose
-        statements can name the value before what it belongs to, and most of their statements do."""
+        `char` where its last statement starts. `facts`: how many, at most. `early`: most statements name the value
+        before what it belongs to."""
         r = random.Random(seed)
         chat = r.random() < 0.4 if chat is None else chat
         body = max(120, chars - questions * 48 - 40)
         wanted = min(facts or MOST_FACTS, max(3, int(body / r.choice([60, 75, 100, 140]))), MOST_FACTS)
-        known = draw_facts(r, wanted, early)
+        known = draw_facts(r, wanted)
         lines = statements(r, known, correction, early)
         size = sum(len(x[1]) + 1 for x in lines)
         while size < body:
@@ -88,10 +88,8 @@ class Writer:
         return ids, kinds
 
 
-def draw_facts(r, wanted, early):
+def draw_facts(r, wanted):
     relations = r.sample(list(RELATIONS), r.choice([2, 3, 5, 8, len(RELATIONS)]))      # few relations: keys compete harder
-    if early:
-        relations = relations[:3] + list(wd.BEFORE)
     out, used = [], set()
     for _ in range(wanted * 3):
         if len(out) >= wanted:
@@ -112,7 +110,7 @@ def draw_value(r, rel):
 def statements(r, known, correction, early):
     """-> [(place in 0..1, sentence, fact)]; corrections come after their statement and change the fact."""
     say = lambda patterns, f: r.choice(patterns).format(*f['key'], v=f['value'], n=r.choice(wd.NAMES))
-    first = lambda relation: wd.BEFORE[relation] if early and relation in wd.BEFORE and r.random() < 0.7 else RELATIONS[relation][2]
+    first = lambda relation: wd.EARLY[relation] if early and r.random() < 0.7 else RELATIONS[relation][2]
     lines = [(r.random(), say(first(f['relation']), f), i) for i, f in enumerate(known)]
     for i, f in enumerate(known):
         later = RELATIONS[f['relation']][4]

@@ -15,7 +15,7 @@ class Stage:
     pairs: float = 0.0              # share of pair documents
     stories: float = 0.05           # share of documents without facts
     facts: int = 60
-    early: float = 0.0              # share of documents full of statements that name the value first
+    early: float = 0.0              # share of documents full of statements that name the value first; all of the shortest
     text_weight: float = 0.3        # loss weight of a text token; an answer has 8, a pair 4
     guide: float = 0.0              # weight of the aids (guide, naming)
     index: float = 0.3              # weight of the index loss
@@ -42,7 +42,7 @@ STAGES = [
     Stage('1k', (256, 512, 1024, 1024), 0.88, 1.0, 3.0, text_weight=0.5, lost=0.3, options=SELECT),
     Stage('rows', (512, 1024, 1024), 0.88, 0.5, 1.5, text_weight=0.7, lost=0.3, options=ROWS),
     Stage('deployed', (512, 1024, 1024), 0.90, 1.0, 4.0, text_weight=0.7, lost=0.3, options=DEPLOYED),
-    Stage('long', (512, 1024, 2048, 2048), 2.0, 0.0, 1e9, early=0.25, text_weight=1.0, index_lr=2.0, lost=0.3, lr=0.5, options=DEPLOYED),
+    Stage('long', (256, 512, 1024, 2048, 2048), 2.0, 0.0, 1e9, early=0.25, text_weight=1.0, index_lr=2.0, lost=0.3, lr=0.5, options=DEPLOYED),
 ]
 
 

@@ -70,8 +70,22 @@ RELATIONS = {
               ['Where does {0} live?', 'In which city does {0} live?'], ['Later {0} moved to {v}.', 'Now {0} lives in {v}.']),
 }
 REL = list(RELATIONS)
-# relation: its statements that name the value before (the last of) what it belongs to
-BEFORE = {r: early for r, (_, _, patterns, *_) in RELATIONS.items() if (early := [p for p in patterns if p.index('{v}') < max(p.find('{0}'), p.find('{1}'))])}
+# relation: statements that name the value before (the last of) what it belongs to; those above, and more that only training uses
+EARLY = {
+    'place': ['In the {v} you can find the {0}.', 'The {v} is where {n} keeps the {0}.'],
+    'code': ['{v} is the code of {0}.', 'In the list, {v} stands for {0}.'],
+    'price': ['For {v} coins {n} bought a {0}.', '{v} coins is the price of a {0}.'],
+    'born': ['{v} is the month of {0}.', '{v} brings the birthday of {0}.'],
+    'colour': [],
+    'phone': ['{v} is the number of {0}.', 'Under {v} you can call {0}.'],
+    'meets': ['{v} is the day of the {0}.'],
+    'job': ['The {v} here is {0}.', 'The {v} has the name {0}.'],
+    'pet': ['A {v} is the pet of {0}.', 'The {v} belongs to {0}.'],
+    'likes': ['Give {v} to {0} every day.', 'In the basket are {v} for {0}.'],
+    'lives': ['{v} is the home of {0}.', 'In {v} you can meet {0}.'],
+}
+for relation, (_, _, patterns, *_) in RELATIONS.items():
+    EARLY[relation] += [p for p in patterns if p.index('{v}') < max(p.find('{0}'), p.find('{1}'))]
 
 FILL_A = ['The {adj} {noun}', 'A {adj} {noun}', 'An old man', 'The children', 'Some people', 'The wind', 'My neighbor', 'The {noun}']
 FILL_B = ['walked slowly along the road', 'waited for the rain to stop', 'talked about the weather', 'slept until noon', 'sang a quiet song',
