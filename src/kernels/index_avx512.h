@@ -15,9 +15,9 @@ struct Keys {
   alignas(64) float scale[kWidest / kBlock][kKeys];
 };
 
-/// Whether all of n scales (powers of two, or 0) lie within 2^-63 .. 2^63: products of two such are normal, so
-/// their bits are the sum of the factors' bits less those of 1. An addition of integers is on other ports than
-/// the dot products, a multiplication is not.
+/// Whether all of n scales (powers of two, or 0) lie within 2^-63 .. 2^63: products of two such are normal,
+/// so their bits are the sum of the factors' bits less those of 1. An addition of integers is on other ports
+/// than the dot products, a multiplication is not.
 SEEKLINE_SIMD bool moderate(const float* scales, std::int64_t n) {
   const __m512i least = _mm512_set1_epi32(64 << 23), span = _mm512_set1_epi32(126 << 23);
   __mmask16 outside = 0;

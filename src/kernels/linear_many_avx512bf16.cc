@@ -196,12 +196,8 @@ struct Side {
     simd::clear<T>(sum);
     if (block.started) simd::load<T>(block.sums, sum);
   }
-  SEEKLINE_MEMBER void add(std::int64_t v) {
-    add_vector<Dots::kInstruction, T>(block.w, block.x, v, sum);
-  }
-  SEEKLINE_MEMBER void end() {
-    block.finished ? finish<T>(block, sum) : simd::store<T>(sum, block.sums);
-  }
+  SEEKLINE_MEMBER void add(std::int64_t v) { add_vector<Dots::kInstruction, T>(block.w, block.x, v, sum); }
+  SEEKLINE_MEMBER void end() { block.finished ? finish<T>(block, sum) : simd::store<T>(sum, block.sums); }
 };
 
 /// A pass over all groups of a tile in which the last tokens follow the first ones half a group behind: while

@@ -105,8 +105,7 @@ struct Pace {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
-      for (std::int64_t line = 0; line < kBytes; line += 64)
-        fetch_line(row[r] + from + ahead + line);
+      for (std::int64_t line = 0; line < kBytes; line += 64) fetch_line(row[r] + from + ahead + line);
   }
 };
 
@@ -115,8 +114,7 @@ template <int R>
 SEEKLINE_SIMD void fetch_scales(const std::uint8_t* const* scales, std::int64_t bytes) {
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
-    for (std::int64_t at = 0; at < bytes; at += 64)
-      fetch_line(scales[r] + bytes + at);
+    for (std::int64_t at = 0; at < bytes; at += 64) fetch_line(scales[r] + bytes + at);
 }
 
 }  // namespace seekline::simd
