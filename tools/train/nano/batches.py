@@ -19,7 +19,7 @@ def document(writer, seed, T, stage):
         ids, kinds = writer.encode(writer.pairs(seed, chars) if u < stage.pairs else writer.story(seed, int(chars * 1.05)))
         return ids[:T + 1], kinds[:T + 1]
     questions, least = r.choice(stage.questions(T)), chars // 2
-    early = r.random() < (stage.early if T > EARLY_ONLY else float(stage.early > 0))
+    early = stage.early > 0 and (T <= EARLY_ONLY or r.random() < stage.early)
     while True:
         ids, kinds = writer.encode(writer.lookup(seed, chars, questions, facts=stage.facts, early=early)[0])
         if len(ids) <= T + 1:

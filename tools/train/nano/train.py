@@ -79,7 +79,8 @@ class Run:
     def __init__(self, folder, compiled=True, tokens=TOKENS, model=None):
         self.folder, self.tokens = folder, tokens
         self.path = os.path.join(folder, 'checkpoint.pt')
-        if os.path.exists(self.path):
+        resumed = os.path.exists(self.path)
+        if resumed:
             model = None                         # the checkpoint is further on
         s = Setting(folder, compiled=compiled, tokens=tokens)
         self.masters = s.masters
@@ -92,7 +93,7 @@ class Run:
         self.average, self.averaged = {k: v.clone() for k, v in self.masters.items()}, 0
         self.state = dict(step=trained['tokens'] // tokens, stage_tokens=0, hit=0.0, seconds=0.0, **trained)
         self.warm = WARM
-        if os.path.exists(self.path):
+        if resumed:
             self.load()
 
     def load(self):

@@ -84,8 +84,8 @@ EARLY = {
     'likes': ['Give {v} to {0} every day.', 'In the basket are {v} for {0}.'],
     'lives': ['{v} is the home of {0}.', 'In {v} you can meet {0}.'],
 }
-for relation, (_, _, patterns, *_) in RELATIONS.items():
-    EARLY[relation] += [p for p in patterns if p.index('{v}') < max(p.find('{0}'), p.find('{1}'))]
+for relation, early in EARLY.items():
+    early += [p for p in RELATIONS[relation][2] if p.index('{v}') < max(p.find('{0}'), p.find('{1}'))]
 
 FILL_A = ['The {adj} {noun}', 'A {adj} {noun}', 'An old man', 'The children', 'Some people', 'The wind', 'My neighbor', 'The {noun}']
 FILL_B = ['walked slowly along the road', 'waited for the rain to stop', 'talked about the weather', 'slept until noon', 'sang a quiet song',
